@@ -1,0 +1,75 @@
+"""The errors that cross a module's boundary, as one tree.
+
+VllmObserveError
+├── ConfigError        a setting is missing, unknown or out of range; exit code 2
+├── ScrapeError        one scrape failed, with the reason that the metrics count
+└── RecordError        one line of a log is no record, with the reason that the metrics count
+
+Every message is one line for the person on call: what is wrong and how to mend it. None holds a
+secret, a prompt or an output.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+__all__ = ["ConfigError", "RecordError", "ScrapeError", "ScrapeFailure", "UnparsedReason", "VllmObserveError"]
+
+
+class VllmObserveError(Exception):
+    """Anything that this package raises on purpose."""
+
+
+class ConfigError(VllmObserveError):
+    """A setting is wrong. The message names the setting and the mend."""
+
+
+class ScrapeFailure(str, Enum):
+    """Why a scrape gave no engine state; the label values of ``vllm_observe_scrape_failures_total``."""
+
+    CONNECTION = "connection"  # refused, reset, no such host, TLS not accepted
+    TIMEOUT = "timeout"  # no whole answer before the deadline
+    AUTH = "auth"  # 401 or 403
+    REDIRECT = "redirect"  # sent to another host, or in a circle
+    HTTP_CLIENT = "http_client"  # any other 4xx: most often a wrong path
+    HTTP_SERVER = "http_server"  # 5xx: metrics are unavailable, the engine may well be serving
+    TOO_LARGE = "too_large"  # more bytes than the cap
+    MALFORMED = "malformed"  # 200, but not one line of it is an exposition's
+    TRUNCATED = "truncated"  # the body ended before its length, or OpenMetrics without its # EOF
+    NO_VLLM_METRICS = "no_vllm_metrics"  # a healthy exposition of something that is not vLLM
+
+
+class ScrapeError(VllmObserveError):
+    """A scrape that gave no engine state.
+
+    Attributes:
+        reason: why, as the metrics count it.
+    """
+
+    def __init__(self, reason: ScrapeFailure, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+class UnparsedReason(str, Enum):
+    """Why a log line gave no record; the label values of ``vllm_observe_log_unparsed_total``."""
+
+    NOT_JSON = "not_json"
+    NOT_OBJECT = "not_object"  # JSON, but an array, a string or a number
+    NOT_UTF8 = "not_utf8"
+    MISSING_FIELD = "missing_field"  # request_id or ts
+    BAD_FIELD = "bad_field"  # a field of a wrong type, or a number out of its range
+    UNKNOWN_KIND = "unknown_kind"  # "kind" is none of edge, engine, sample, limits
+    TOO_LONG = "too_long"  # over the cap on a line's bytes
+
+
+class RecordError(VllmObserveError):
+    """A line that is no record.
+
+    Attributes:
+        reason: why, as the metrics count it.
+    """
+
+    def __init__(self, reason: UnparsedReason, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason

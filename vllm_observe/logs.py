@@ -1,0 +1,103 @@
+"""The sidecar's own log: one event a line, JSON where no person watches.
+
+An event is a short message that never changes plus fields that do, so that a log search finds all
+of its kind: ``log.warning("scrape failed", reason="timeout")``.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from datetime import datetime, timezone
+from typing import Literal, TextIO
+
+__all__ = ["EventLog", "configure"]
+
+_ROOT = "vllm_observe"
+
+
+class EventLog:
+    """Writes events of one part of the program."""
+
+    def __init__(self, part: str) -> None:
+        self._logger = logging.getLogger(f"{_ROOT}.{part}")
+
+    def debug(self, event: str, **fields: object) -> None:
+        """Tell what only a developer wants to know."""
+        self._write(logging.DEBUG, event, fields)
+
+    def info(self, event: str, **fields: object) -> None:
+        """Tell what happened as it should."""
+        self._write(logging.INFO, event, fields)
+
+    def warning(self, event: str, **fields: object) -> None:
+        """Tell what a person may have to mend."""
+        self._write(logging.WARNING, event, fields)
+
+    def error(self, event: str, **fields: object) -> None:
+        """Tell what a person has to mend."""
+        self._write(logging.ERROR, event, fields)
+
+    def exception(self, event: str, error: BaseException, **fields: object) -> None:
+        """Tell of a fault of our own: its type and its place, not its text, which may quote input."""
+        trace = error.__traceback__
+        while trace is not None and trace.tb_next is not None:
+            trace = trace.tb_next
+        place = f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}" if trace else "?"
+        self._write(logging.ERROR, event, {"fault": type(error).__name__, "at": place, **fields})
+
+    def _write(self, level: int, event: str, fields: dict[str, object]) -> None:
+        if self._logger.isEnabledFor(level):
+            self._logger.log(level, event, extra={"fields": fields})
+
+
+class _Formatter(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        when = datetime.fromtimestamp(record.created, tz=timezone.utc).isoformat(timespec="milliseconds")
+        fields: dict[str, object] = getattr(record, "fields", {})
+        return self.line(when.replace("+00:00", "Z"), record, fields)
+
+    def line(self, when: str, record: logging.LogRecord, fields: dict[str, object]) -> str:
+        raise NotImplementedError
+
+
+class _Json(_Formatter):
+    def line(self, when: str, record: logging.LogRecord, fields: dict[str, object]) -> str:
+        event = {
+            "ts": when,
+            "level": record.levelname.lower(),
+            "part": record.name.removeprefix(_ROOT + "."),
+            "event": record.getMessage(),
+        }
+        return json.dumps(event | fields, default=str)
+
+
+class _Text(_Formatter):
+    def line(self, when: str, record: logging.LogRecord, fields: dict[str, object]) -> str:
+        # json.dumps escapes what would break the line or move a terminal's cursor
+        told = "".join(f"  {name}={json.dumps(value, default=str)}" for name, value in fields.items())
+        return f"{when[11:23]} {record.levelname.lower():<7} {record.getMessage()}{told}"
+
+
+def configure(
+    *,
+    form: Literal["auto", "json", "text"] = "auto",
+    level: Literal["debug", "info", "warning", "error"] = "info",
+    stream: TextIO | None = None,
+) -> None:
+    """Send this package's events to a stream, standard error by default.
+
+    Args:
+        form: how a line looks; ``auto`` is text on a terminal and JSON elsewhere.
+        level: the least that is written.
+        stream: where to.
+    """
+    stream = stream or sys.stderr
+    text = form == "text" or (form == "auto" and stream.isatty())
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(_Text() if text else _Json())
+    logger = logging.getLogger(_ROOT)
+    logger.handlers[:] = [handler]
+    logger.setLevel(level.upper())
+    logger.propagate = False
