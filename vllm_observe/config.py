@@ -94,7 +94,7 @@ def _paths(value: Any) -> Any:
         value = [path for path in (part.strip() for part in value.split(",")) if path]
     if isinstance(value, list | tuple):
         return [{"path": entry} if isinstance(entry, str) else entry for entry in value]
-    return value
+    raise ValueError("must be a list of paths or globs")
 
 
 class Settings(BaseSettings):
@@ -244,13 +244,13 @@ def _flag(setting: str) -> str:
 
 def _fields_beside(path: list[str]) -> Mapping[str, object]:
     """The known names at the place where an unknown one stands."""
-    parts = {
-        "request_logs": RequestLog,
-        "metrics_security": ListenerSecurity,
-        "admin_security": ListenerSecurity,
+    parts: dict[str, Mapping[str, object]] = {
+        "request_logs": RequestLog.model_fields,
+        "metrics_security": ListenerSecurity.model_fields,
+        "admin_security": ListenerSecurity.model_fields,
     }
     if len(path) == 1:
         return Settings.model_fields
     if "fields" in path[:-1]:
         return {"from": None, "scale": None}
-    return parts[path[0]].model_fields if path[0] in parts else {}
+    return parts.get(path[0], {})

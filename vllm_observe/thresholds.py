@@ -18,10 +18,12 @@ __all__ = [
     "SLOTS_EXHAUSTED",
     "SLOTS_NEAR_LIMIT",
     "SLOW_FACTOR",
+    "SLOW_FLOOR_S",
     "STALE_AFTER_INTERVALS",
     "STALL_AFTER_S",
     "STEP_FULL",
     "TARGETS",
+    "USUAL_MIN_REQUESTS",
     "Targets",
 ]
 
@@ -72,3 +74,10 @@ TARGETS = {
     ServiceClass.INTERACTIVE: Targets(ttft=2.5, tpot=0.1),
     ServiceClass.BATCH: Targets(ttft=30.0, tpot=1.0),
 }
+
+#: Seconds up to which no request is slow for being over its profile's usual: a person's train of
+#: thought holds for about a second, and three times 5 ms is nothing.
+SLOW_FLOOR_S = 1.0
+
+#: Requests of a profile from which their median is called usual: of 20, a burst of 9 cannot move it.
+USUAL_MIN_REQUESTS = 20
