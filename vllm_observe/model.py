@@ -362,7 +362,7 @@ class JoinedRequest(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def ended_at(self) -> float:
         """When the last part of the request ended."""
-        return max(part.ts for part in (*self.edges, *self.engines))
+        return max((*(edge.ts for edge in self.edges), *(part.ts for part in self.engines)))
 
     @property
     def duration_s(self) -> float | None:

@@ -81,7 +81,7 @@ _REQUESTS = (
            "Which targets apply, and where vLLM's limits were read; the value is 1.",
            by=("service_class", "vllm_version", "limits_source")),
     _gauge("vllm_observe_active_sessions",
-           "Sessions with a request in the join window."),
+           "Sessions of which a request ended in the last minutes."),
 )
 
 _ENGINE = (

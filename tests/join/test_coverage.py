@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+from support.joins import KEY, edge, sample
+from vllm_observe.join.attempts import Attempt
+from vllm_observe.join.coverage import Coverage
+from vllm_observe.join.merge import merge
+
+PERIOD = 600
+
+
+def request(prompt, completion):
+    return merge("abc", 1, Attempt([edge(prompt_tokens=prompt, completion_tokens=completion)]))
+
+
+def counted(prompt, generation, key=KEY):
+    return sample(0, key=key, prompt_tokens=prompt, generation_tokens=generation)
+
+
+def test_tokens_that_a_request_claims_later_are_accounted_for():
+    coverage = Coverage(period=PERIOD)
+    coverage.observe([counted(1000, 5000)], 0)
+    coverage.observe([counted(1100, 5050)], 10)
+    coverage.claim(request(100, 50))
+    coverage.observe([counted(1100, 5050)], PERIOD)
+    coverage.observe([counted(1100, 5050)], 2 * PERIOD)
+    assert coverage.unattributed == {"prompt": 0, "completion": 0}
+
+
+def test_tokens_that_nobody_claims_are_told_after_two_periods():
+    coverage = Coverage(period=PERIOD)
+    coverage.observe([counted(0, 0)], 0)
+    coverage.observe([counted(100, 50)], 10)
+    coverage.observe([counted(100, 50)], PERIOD)
+    coverage.observe([counted(100, 50)], 2 * PERIOD)
+    assert coverage.unattributed == {"prompt": 100, "completion": 50}
+
+
+def test_the_tokens_under_way_are_no_gap_however_long_the_server_is_busy():
+    coverage = Coverage(period=PERIOD)
+    generated = 0
+    for now in range(0, 20 * PERIOD, 10):
+        coverage.observe([counted(0, generated)], now)
+        generated += 100
+        if now % 100 == 90:
+            coverage.claim(request(0, 1000))
+    assert coverage.unattributed["completion"] <= 1000
+
+
+def test_it_never_falls_and_is_never_negative():
+    coverage = Coverage(period=PERIOD)
+    coverage.observe([counted(0, 0)], 0)
+    coverage.claim(request(500, 500))
+    seen = []
+    for period in range(1, 6):
+        coverage.observe([counted(200 * period, 200 * period)], PERIOD * period)
+        seen.append(coverage.unattributed["prompt"])
+        coverage.claim(request(50, 50))
+    assert seen == sorted(seen)
+    assert seen[0] == 0
+
+
+def test_a_restart_makes_no_tokens():
+    coverage = Coverage(period=PERIOD)
+    for period, value in enumerate([1000, 1000, 5, 5, 5]):
+        coverage.observe([counted(value, value)], PERIOD * period)
+    assert coverage.unattributed == {"prompt": 0, "completion": 0}
+
+
+def test_each_engine_counts_for_itself():
+    other = KEY._replace(engine="1")
+    coverage = Coverage(period=PERIOD)
+    for period, value in enumerate([0, 100, 100, 100]):
+        coverage.observe([counted(value, 0), counted(value, 0, key=other)], PERIOD * period)
+    assert coverage.unattributed["prompt"] == 200

@@ -1,0 +1,334 @@
+from __future__ import annotations
+
+import pytest
+
+from support.joins import KEY, WINDOW, Desk, T, edge, engine, sample
+from vllm_observe.join.joiner import EXPECT_S, MAX_RECORDS, SETTLE_S
+from vllm_observe.model import Cause, Evidence, Outcome, Parts
+
+
+def ids(requests):
+    return [(request.request_id, request.attempt, request.parts.value) for request in requests]
+
+
+def test_an_edge_record_and_its_engine_part_are_one_request():
+    (request,) = Desk().join(edge("abc", session_id="s1"), engine("chatcmpl-abc", model="tiny"))
+    assert request.parts is Parts.BOTH
+    assert (request.request_id, request.session_id, request.model_name) == ("abc", "s1", "tiny")
+
+
+def test_the_order_of_the_sides_does_not_matter():
+    parts = [edge("abc"), engine("chatcmpl-abc")]
+    assert Desk().join(*parts) == Desk().join(*reversed(parts))
+
+
+def test_a_whole_request_closes_a_short_while_after_its_last_part():
+    desk = Desk()
+    desk.add(engine("chatcmpl-abc"))
+    desk.clock.advance(1.0)
+    desk.add(edge("abc"))
+    assert desk.after(SETTLE_S - 0.1) == []
+    assert ids(desk.after(0.2)) == [("abc", 1, "both")]
+    assert desk.joiner.pending == 0
+
+
+def test_a_side_that_never_told_anything_is_not_waited_for():
+    desk = Desk()
+    desk.add(edge("abc"))
+    assert ids(desk.after(SETTLE_S)) == [("abc", 1, "edge")]
+    other = Desk()
+    other.add(engine("chatcmpl-abc"))
+    assert ids(other.after(SETTLE_S)) == [("chatcmpl-abc", 1, "engine")]
+
+
+def test_a_side_that_told_of_others_is_waited_for_until_the_window_ends():
+    desk = Desk()
+    desk.add(engine("chatcmpl-other"), edge("abc"))
+    assert desk.after(WINDOW - 0.1) == []
+    assert ids(desk.after(0.2)) == [("chatcmpl-other", 1, "engine"), ("abc", 1, "edge")]
+
+
+def test_a_side_that_has_been_silent_for_minutes_is_waited_for_no_longer():
+    desk = Desk()
+    desk.join(edge("first"), engine("chatcmpl-first"))
+    desk.after(EXPECT_S)
+    desk.add(edge("abc"))
+    assert ids(desk.after(SETTLE_S)) == [("abc", 1, "edge")]
+
+
+def test_an_id_that_nothing_matches_is_still_a_request():
+    (request,) = Desk().join(edge("never-reached-vllm", took=0.004, status=502, outcome=Outcome.ERROR))
+    assert (request.parts, request.edges[0].status) == (Parts.EDGE, 502)
+
+
+# --- Identity
+
+
+def test_an_engine_part_goes_to_the_longest_id_that_is_known():
+    desk = Desk()
+    closed = sorted(
+        desk.join(edge("job"), edge("job-1"), engine("cmpl-job-1")), key=lambda one: one.request_id
+    )
+    assert ids(closed) == [("job", 1, "edge"), ("job-1", 1, "both")]
+
+
+def test_an_id_that_becomes_known_later_still_counts():
+    for order in ([0, 1, 2], [1, 0, 2], [2, 0, 1], [2, 1, 0]):
+        records = [edge("job"), engine("cmpl-job-1"), edge("job-1")]
+        closed = Desk().join(*(records[i] for i in order))
+        assert sorted(ids(closed)) == [("job", 1, "edge"), ("job-1", 1, "both")]
+
+
+def test_of_two_known_ids_the_one_whose_time_fits_is_meant():
+    closed = Desk().join(edge("job", start=0), edge("job-1", start=100), engine("cmpl-job-1", start=0))
+    assert ids(closed) == [("job", 1, "both"), ("job-1", 1, "edge")]
+
+
+def test_an_id_that_the_app_took_from_the_response_joins_as_it_is():
+    (request,) = Desk().join(edge("chatcmpl-abc"), engine("chatcmpl-abc"))
+    assert (request.request_id, request.parts) == ("chatcmpl-abc", Parts.BOTH)
+
+
+def test_both_forms_of_an_id_that_vllm_logs_belong_to_the_request():
+    closed = Desk().join(edge("abc"), engine("chatcmpl-abc"), engine("chatcmpl-abc-9be01f77", took=3.0))
+    assert ids(closed) == [("abc", 1, "both")]
+    assert len(closed[0].engines) == 2
+
+
+# --- Attempts, children, nesting
+
+
+def test_a_retry_with_the_same_id_is_another_attempt():
+    desk = Desk()
+    closed = desk.join(
+        edge(start=0, took=2, outcome=Outcome.TIMEOUT),
+        edge(start=3, took=1),
+        engine(start=0.1, took=1.8, finish_reason="abort"),
+        engine(start=3.1, took=0.8),
+    )
+    assert ids(closed) == [("abc", 1, "both"), ("abc", 2, "both")]
+    assert [request.outcome for request in closed] == [Outcome.TIMEOUT, Outcome.OK]
+    assert desk.joiner.stats.retries == 1
+
+
+def test_a_retry_after_the_first_attempt_has_closed_goes_on_counting():
+    desk = Desk()
+    assert ids(desk.join(edge(start=0))) == [("abc", 1, "edge")]
+    assert ids(desk.join(edge(start=100))) == [("abc", 2, "edge")]
+    assert ids(desk.join(edge(start=200))) == [("abc", 3, "edge")]
+
+
+def test_records_of_app_proxy_and_middleware_are_one_attempt_outermost_first():
+    app = edge(start=0, took=4.0, session_id="s1")
+    proxy = edge(start=0.1, took=3.8, status=200)
+    middleware = edge(start=0.2, took=3.6, ttft_s=0.5)
+    (request,) = Desk().join(middleware, app, proxy)
+    assert request.edges == (app, proxy, middleware)
+    assert (request.duration_s, request.ttft_s, request.session_id) == (4.0, 0.5, "s1")
+
+
+def test_clocks_that_round_do_not_make_two_attempts():
+    closed = Desk().join(edge(start=0, took=4.0), edge(start=0.01, took=4.02))
+    assert len(closed) == 1
+
+
+def test_a_clock_of_whole_seconds_does_not_make_two_attempts():
+    coarse = edge(start=-0.25, took=4.0)
+    assert coarse.ts % 1 == 0
+    assert len(Desk().join(coarse, edge(start=0.5, took=3.9))) == 1
+
+
+def test_two_requests_at_once_under_one_id_are_never_merged():
+    closed = Desk().join(
+        edge(start=0, took=4),
+        edge(start=2, took=4),
+        engine(start=0.1, took=3.8),
+        engine(start=2.1, took=3.8),
+    )
+    assert [(request.duration_s, len(request.engines)) for request in closed] == [(4, 1), (4, 1)]
+    assert [request.engines[0].ts < T + 5 for request in closed] == [True, False]
+
+
+def test_parts_that_fit_two_attempts_pair_up_and_are_counted_as_ambiguous():
+    desk = Desk()
+    closed = desk.join(
+        edge(start=0, took=4), edge(start=1, took=4), engine(start=1.5, took=1), engine(start=1.6, took=2)
+    )
+    assert [len(request.engines) for request in closed] == [1, 1]
+    assert desk.joiner.stats.ambiguous == 1
+
+
+def test_children_and_prompts_are_engine_parts_of_one_request():
+    closed = Desk().join(
+        edge("abc"),
+        engine("0_cmpl-abc-0", completion_tokens=5),
+        engine("1_cmpl-abc-0", completion_tokens=6),
+        engine("0_cmpl-abc-1", completion_tokens=7),
+    )
+    assert ids(closed) == [("abc", 1, "both")]
+    assert closed[0].completion_tokens == 18
+
+
+def test_both_legs_of_a_prefill_decode_pair_are_engine_parts_of_one_request():
+    (request,) = Desk().join(
+        edge(took=4),
+        engine(start=0.1, took=1, engine="0", queue_s=0.1, prefill_s=0.8, decode_s=0.0),
+        engine(start=1.2, took=2.5, engine="1", queue_s=0.0, prefill_s=0.1, decode_s=2.3),
+    )
+    assert request.phases.queue == pytest.approx(0.1)
+    assert request.phases.prefill == pytest.approx(0.9)
+    assert request.phases.decode == pytest.approx(2.3)
+    assert request.phases.outside == pytest.approx(0.7)
+
+
+def test_engine_parts_without_any_edge_are_told_apart_by_time():
+    closed = Desk().join(engine(start=0, took=1), engine(start=0.5, took=1), engine(start=30, took=1))
+    assert [(request.attempt, len(request.engines)) for request in closed] == [(1, 2), (2, 1)]
+
+
+# --- Twice, late
+
+
+def test_a_line_that_is_read_twice_is_one_record():
+    desk = Desk()
+    (request,) = desk.join(edge(), edge(), engine(), engine())
+    assert (len(request.edges), len(request.engines)) == (1, 1)
+    assert desk.joiner.stats.duplicates == 2
+
+
+def test_a_line_that_is_read_again_after_its_request_has_closed_is_no_other_request():
+    desk = Desk()
+    desk.join(edge(), engine())
+    assert desk.join(edge(), engine()) == []
+    assert desk.join(edge(), engine()) == []
+    assert desk.joiner.take_amended() == []
+
+
+def test_an_engine_part_that_comes_late_amends_its_request():
+    desk = Desk()
+    (first,) = desk.join(edge())
+    assert desk.join(engine()) == []
+    (amendment,) = desk.joiner.take_amended()
+    assert amendment.before == (first,)
+    assert (amendment.after.request_id, amendment.after.attempt) == ("abc", 1)
+    assert amendment.after.parts is Parts.BOTH
+    assert desk.joiner.take_amended() == []
+    assert dict(desk.joiner.stats.closed) == {Parts.EDGE: 1}
+
+
+def test_an_edge_record_that_comes_late_amends_the_engines_request():
+    desk = Desk()
+    (first,) = desk.join(engine())
+    assert (first.request_id, first.parts) == ("chatcmpl-abc", Parts.ENGINE)
+    assert desk.join(edge(session_id="s1")) == []
+    (amendment,) = desk.joiner.take_amended()
+    assert amendment.before == (first,)
+    assert (amendment.after.request_id, amendment.after.session_id) == ("abc", "s1")
+
+
+def test_an_outer_record_that_comes_late_amends_and_is_no_retry():
+    desk = Desk()
+    desk.join(edge(start=0.1, took=3.8))
+    assert desk.join(edge(start=0, took=4)) == []
+    (amendment,) = desk.joiner.take_amended()
+    assert amendment.after.duration_s == 4
+
+
+def test_a_late_part_finds_the_attempt_that_it_belongs_to():
+    desk = Desk()
+    desk.join(edge(start=0, took=2), edge(start=10, took=2))
+    desk.join(engine(start=10.1, took=1.8))
+    (amendment,) = desk.joiner.take_amended()
+    assert amendment.after.attempt == 2
+
+
+# --- Bounds
+
+
+def test_the_longest_waiting_request_closes_early_when_too_many_wait():
+    desk = Desk(max_pending=3)
+    desk.add(*(edge(f"r{i}") for i in range(5)))
+    assert desk.joiner.pending == 3
+    assert ids(desk.after(0)) == [("r0", 1, "edge"), ("r1", 1, "edge")]
+    assert desk.joiner.stats.early == 2
+
+
+def test_an_id_that_everybody_sends_is_bounded_too():
+    desk = Desk()
+    sent = 10 * MAX_RECORDS
+    told = []
+    for i in range(sent):
+        desk.add(edge("test", start=10 * i))
+        told += desk.after(0)
+    told += desk.after(WINDOW)
+    assert [request.attempt for request in told] == list(range(1, sent + 1))
+
+
+def test_what_was_closed_is_remembered_within_the_same_bound():
+    desk = Desk(max_pending=3)
+    for i in range(20):
+        desk.join(edge(f"r{i}"), engine(f"chatcmpl-r{i}"))
+    assert ids(desk.join(edge("r19", start=100))) == [("r19", 2, "edge")]
+    assert ids(desk.join(edge("r0", start=100))) == [("r0", 1, "edge")]
+    assert len(desk.joiner._closed.groups) <= 3
+    assert len(desk.joiner._claims) <= 3
+
+
+def test_nothing_is_left_behind_when_the_process_ends():
+    desk = Desk()
+    desk.add(engine("chatcmpl-b"), edge("a"), edge("b"), engine("chatcmpl-c"))
+    assert sorted(ids(desk.joiner.drain())) == [
+        ("a", 1, "edge"),
+        ("b", 1, "both"),
+        ("chatcmpl-c", 1, "engine"),
+    ]
+    assert desk.joiner.pending == 0
+
+
+def test_a_request_with_two_thousand_prompts_is_one_request():
+    parts = [engine(f"embd-abc-{i}", start=i / 1000, took=1.0) for i in range(2048)]
+    (request,) = Desk(max_pending=5000).join(*parts, edge("abc"))
+    assert len(request.engines) == 2048
+
+
+# --- What goes into the request
+
+
+def test_the_samples_before_arrival_and_before_the_end_come_along():
+    desk = Desk(*(sample(at, running=at) for at in (-5.0, -1.0, 3.0, 5.0)))
+    (request,) = desk.join(edge(start=0, took=4, model="tiny"))
+    assert (request.before_arrival.running, request.before_end.running) == (-1.0, 3.0)
+
+
+def test_an_alias_means_the_only_model():
+    desk = Desk(sample(-1.0, running=2))
+    (request,) = desk.join(edge(model="my-alias"))
+    assert request.before_arrival.key == KEY
+
+
+def test_a_stale_sample_is_no_sample():
+    (request,) = Desk(sample(-100.0, running=2)).join(edge(model="tiny"))
+    assert (request.before_arrival, request.before_end) == (None, None)
+
+
+def test_of_several_engines_the_one_that_served_is_looked_at():
+    other = KEY._replace(engine="1")
+    desk = Desk(sample(-1.0, running=2), sample(-1.0, key=other, running=7))
+    known, unknown = desk.join(
+        edge("a"), engine("chatcmpl-a", model="tiny", engine="1"), edge("b", start=5, model="tiny")
+    )
+    assert known.before_arrival.running == 7
+    assert unknown.before_arrival is None
+
+
+def test_the_cause_is_asked_of_each_request_once():
+    asked = []
+
+    def classify(request, around):
+        asked.append((request.request_id, len(around.during)))
+        return Evidence(Cause.UNKNOWN, "because")
+
+    desk = Desk(sample(1.0, running=1), classify=classify)
+    closed = desk.join(edge("a"), edge("b"), engine("chatcmpl-a"))
+    assert [request.evidence.text for request in closed] == ["because"] * 2
+    assert asked == [("a", 1), ("b", 1)]

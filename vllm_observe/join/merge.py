@@ -1,0 +1,136 @@
+"""One request of one attempt's parts: its outcome, its phases, and engine times that can be true."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
+
+import msgspec
+
+from vllm_observe.join.attempts import Attempt, engine_start
+from vllm_observe.model import EdgeRecord, EngineRecord, JoinedRequest, Outcome, Parts, Phases
+
+__all__ = ["merge"]
+
+#: How an engine's own word for the end of a request reads as an outcome; any other is a good end.
+_FINISHED = {"abort": Outcome.ABORT, "error": Outcome.ERROR}
+#: From the best to the worst. An app that gave up after its timeout is seen as an abort further in.
+_SEVERITY = (Outcome.OK, Outcome.ABORT, Outcome.TIMEOUT, Outcome.REJECTED, Outcome.ERROR)
+
+_PHASES = ("queue_s", "prefill_s", "decode_s")
+_ENGINE_TIMES = ("e2e_s", *_PHASES, "tpot_s")
+#: How far an engine's time may exceed what holds it. Some releases take an unset milestone for 0, so
+#: that a phase lasts as long as the host is up: nothing closer than this is ever wrong that way.
+_EXCESS_S = 1.0
+
+_R = TypeVar("_R", EdgeRecord, EngineRecord)
+
+
+def merge(request_id: str, number: int, attempt: Attempt) -> JoinedRequest:
+    """Make a request of an attempt's records, as yet without the engine's samples and a cause.
+
+    Args:
+        request_id: the client's id; the engine's where no edge record is known.
+        number: which attempt of that id it is, from 1.
+        attempt: at least one record.
+    """
+    edges = tuple(attempt.edges)
+    outcome = _outcome(edges, attempt.engines)
+    felt = next((edge.duration_s for edge in edges if edge.duration_s is not None), None)
+    # An engine may go on for a while after its client has left: only who waited bounds its times.
+    bound = felt if felt is not None and outcome is Outcome.OK else math.inf
+    engines = tuple(_believable(part, bound) for part in attempt.engines)
+    return JoinedRequest(
+        request_id=request_id,
+        attempt=number,
+        edges=edges,
+        engines=engines,
+        outcome=outcome,
+        phases=_phases(felt, engines) if engines else _phases_outside(edges),
+        parts=Parts.BOTH if edges and engines else Parts.EDGE if edges else Parts.ENGINE,
+    )
+
+
+def _outcome(edges: Sequence[EdgeRecord], engines: Sequence[EngineRecord]) -> Outcome:
+    """Return the worst of what the parts say: a proxy's 200 does not undo the engine's abort."""
+    told = [edge.outcome for edge in _not_superseded(edges)]
+    told += [_FINISHED.get(part.finish_reason or "", Outcome.OK) for part in _not_superseded(engines)]
+    return max(told, key=_SEVERITY.index)
+
+
+def _not_superseded(parts: Sequence[_R]) -> Sequence[_R]:
+    """Leave out what was tried again within the attempt: a part that ended before another began."""
+    last_start = max(map(_known_start, parts), default=-math.inf)
+    return [part for part in parts if part.ts >= last_start]
+
+
+def _known_start(part: EdgeRecord | EngineRecord) -> float:
+    length = part.duration_s if isinstance(part, EdgeRecord) else part.e2e_s
+    return -math.inf if length is None else part.started_at
+
+
+def _believable(part: EngineRecord, bound: float) -> EngineRecord:
+    """Return the record without times that are negative or longer than what they are a part of."""
+    e2e = part.e2e_s
+    within = min(bound, e2e) if e2e is not None and _can_be(e2e, bound) else bound
+    wrong = {
+        name: None
+        for name in _ENGINE_TIMES
+        if (seconds := getattr(part, name)) is not None
+        and not _can_be(seconds, bound if name == "e2e_s" else within)
+    }
+    return msgspec.structs.replace(part, **wrong) if wrong else part
+
+
+def _can_be(seconds: float, bound: float) -> bool:
+    return 0 <= seconds < math.inf and seconds <= bound + _EXCESS_S
+
+
+def _phases(felt: float | None, engines: Sequence[EngineRecord]) -> Phases:
+    """Add up the parts that a request went through one after the other.
+
+    What is left of the duration is outside: network, app and proxy, and also what vLLM's API process
+    does before the engine queues a request (tokenizing) and after it made a token. So the phases add
+    up to the duration.
+    """
+    path = _critical_path(engines)
+    queue, prefill, decode = (_sum(getattr(part, name) for part in path) for name in _PHASES)
+    inside = _sum((queue, prefill, decode))
+    if inside is None:
+        inside = _sum(part.e2e_s for part in path)
+    outside = None if felt is None or inside is None else max(0.0, felt - inside)
+    return Phases(outside=outside, queue=queue, prefill=prefill, decode=decode)
+
+
+def _critical_path(engines: Sequence[EngineRecord]) -> list[EngineRecord]:
+    """Return the parts that the end had to wait for, backwards from the last to end.
+
+    Of several answers at once that is one, of a prefill and a decode leg it is both.
+    """
+    path: list[EngineRecord] = []
+    for part in sorted(engines, key=lambda part: part.ts, reverse=True):
+        if not path or part.ts <= engine_start(path[-1]):
+            path.append(part)
+    return path
+
+
+def _phases_outside(edges: Sequence[EdgeRecord]) -> Phases:
+    """Return what a request's own log tells of its phases.
+
+    Where it streamed, the time after the first token is decoding: the network delays the first token
+    and the last alike. The time before cannot be told apart into outside, queue and prefill.
+    """
+    for edge in edges:
+        if edge.stream and edge.ttft_s is not None and edge.duration_s is not None:
+            return Phases(decode=max(0.0, edge.duration_s - edge.ttft_s))
+    return Phases()
+
+
+def _sum(values: Iterable[float | None]) -> float | None:
+    total = 0.0
+    for value in values:
+        if value is None:
+            return None
+        total += value
+    return total

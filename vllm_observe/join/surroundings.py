@@ -1,0 +1,91 @@
+"""The engine around a request: its samples before the arrival, until the end, and just before that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, Protocol
+
+from vllm_observe.join.attempts import engine_start
+from vllm_observe.model import EngineKey, EngineSample, JoinedRequest
+
+__all__ = ["EngineHistory", "Surroundings", "Where", "started_at", "surroundings"]
+
+#: Which engine is meant: a key; a model's name, for all its engines; ``None``, for all there are.
+Where = EngineKey | str | None
+
+#: How far back to look for the engines there are. It only bounds the search: what was stale at the
+#: arrival is left out by the history itself.
+_LOOK_BACK_S = 300.0
+
+
+class EngineHistory(Protocol):
+    """What the join asks of the engine's side. Times are seconds since the Unix epoch."""
+
+    def sample_before(self, where: Where, when: float) -> EngineSample | None:
+        """Return the engine's newest sample at or before a time.
+
+        ``None`` where that was stale by then, or where several engines are meant.
+        """
+
+    def samples_between(self, where: Where, start: float, end: float) -> Sequence[EngineSample]:
+        """Return the samples between two times, of every engine meant, oldest first."""
+
+
+class Surroundings(NamedTuple):
+    """The samples of the engine that served a request; of all that may have, where that is not known."""
+
+    before: Sequence[EngineSample] = ()  # of each engine the last before the arrival
+    during: Sequence[EngineSample] = ()  # from the arrival to the end, oldest first
+    last: EngineSample | None = None  # the last before the end, where one engine is meant
+
+    @property
+    def before_arrival(self) -> EngineSample | None:
+        """The last sample before the arrival, where one engine is meant."""
+        return self.before[0] if len(self.before) == 1 else None
+
+    def meanwhile(self, until: float) -> list[EngineSample]:
+        """Return the samples from the arrival to a time.
+
+        Where none was taken by then, the first that was taken after it speaks.
+        """
+        if not self.during:
+            return []
+        until = max(until, self.during[0].at)
+        return [sample for sample in self.during if sample.at <= until]
+
+    def until(self, when: float) -> list[EngineSample]:
+        """Return the samples before the arrival, and those from there to a time."""
+        return [*self.before, *self.meanwhile(when)]
+
+
+def started_at(request: JoinedRequest) -> float:
+    """When the first part of a request began, in seconds since the Unix epoch."""
+    return min((*(edge.started_at for edge in request.edges), *map(engine_start, request.engines)))
+
+
+def surroundings(history: EngineHistory, request: JoinedRequest) -> Surroundings:
+    """Find the samples around a request.
+
+    A client may have named an alias or an adapter: where no engine serves a model of that name, the
+    only model that there is was meant.
+    """
+    start, end = started_at(request), request.ended_at
+    for where in _meant(request):
+        nearby = history.samples_between(where, start - _LOOK_BACK_S, end)
+        keys = dict.fromkeys(sample.key for sample in nearby)
+        if not keys or (where is None and len({key.model_name for key in keys}) > 1):
+            continue
+        before = [found for key in keys if (found := history.sample_before(key, start)) is not None]
+        during = [sample for sample in nearby if sample.at >= start]
+        return Surroundings(before, during, history.sample_before(where, end))
+    return Surroundings()
+
+
+def _meant(request: JoinedRequest) -> Iterator[Where]:
+    """List what may be meant, the most exact first."""
+    model, engine = request.model_name, request.engine
+    if model is not None:
+        if engine is not None:
+            yield EngineKey(model, engine)
+        yield model
+    yield None
