@@ -13,7 +13,15 @@ from __future__ import annotations
 
 from enum import Enum
 
-__all__ = ["ConfigError", "RecordError", "ScrapeError", "ScrapeFailure", "UnparsedReason", "VllmObserveError"]
+__all__ = [
+    "ConfigError",
+    "Drop",
+    "RecordError",
+    "ScrapeError",
+    "ScrapeFailure",
+    "UnparsedReason",
+    "VllmObserveError",
+]
 
 
 class VllmObserveError(Exception):
@@ -49,6 +57,18 @@ class ScrapeError(VllmObserveError):
     def __init__(self, reason: ScrapeFailure, message: str) -> None:
         super().__init__(message)
         self.reason = reason
+
+
+class Drop(str, Enum):
+    """Why a part of vLLM's page is not passed on, as the metrics count it."""
+
+    MALFORMED_LINE = "malformed_line"
+    VALUE_TOO_LONG = "value_too_long"
+    DUPLICATE = "duplicate"  # a series for the second time; the first one counts
+    BAD_VALUE = "bad_value"  # a number that its type cannot have: a negative counter, a bucket of NaN
+    TOO_MANY = "too_many"  # beyond the greatest number of lines
+    NAME_CLASH = "name_clash"  # beside another family it would make the page invalid
+    RESERVED_NAME = "reserved_name"  # it begins as our own names do
 
 
 class UnparsedReason(str, Enum):

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from enum import Enum
 from functools import partial
 
-from vllm_observe.errors import ScrapeFailure, UnparsedReason
+from vllm_observe.errors import Drop, ScrapeFailure, UnparsedReason
 from vllm_observe.model import BindingLimit, Cause, Kind, Outcome, Parts, Phases
 from vllm_observe.signals.rows import ENGINE, OwnMetric
 
@@ -128,8 +128,7 @@ _SCRAPE = (
     _counter("vllm_observe_exposition_dropped_total",
              "Samples and families of vLLM's page that were not passed on.",
              by=("reason",),
-             known={"reason": ("malformed_line", "value_too_long", "duplicate", "bad_value", "too_many",
-                               "name_clash", "reserved_name")}),
+             known={"reason": _values(Drop)}),
 )
 
 _JOIN = (
