@@ -13,35 +13,47 @@ from vllm_observe.records.source import Line, Source
 class ShakyFiles(OsFiles):
     """The real file system, but for what a test takes away.
 
-    ``refused`` holds paths that neither open nor list; ``inodes`` the inode that a path pretends to
-    have; ``opened`` counts what is open now.
+    ``refused`` holds paths that neither open nor list, ``hidden`` those that cannot be looked at and
+    ``broken`` those that cannot be read; ``frozen`` what a path pretends to look like; ``inodes`` the
+    inode that it pretends to have. ``opened`` counts what is open now, ``opens`` and ``looks`` all
+    that ever were.
     """
 
     def __init__(self) -> None:
         self.refused: set[str] = set()
+        self.hidden: set[str] = set()
+        self.broken: set[str] = set()
+        self.frozen: dict[str, FileStat] = {}
         self.inodes: dict[str, int] = {}
         self.opened = 0
+        self.opens = 0
         self.looks = 0
 
     def match(self, pattern: str) -> list[str]:
-        self._check(pattern)
+        if "*" in pattern:  # a path as such is not listed, it is opened
+            self._check(pattern, self.refused)
         return super().match(pattern)
 
     def stat(self, path: str) -> FileStat:
         self.looks += 1
-        return self._disguised(path, super().stat(path))
+        self._check(path, self.hidden)
+        return self.frozen.get(path) or self.disguised(path, super().stat(path))
 
     def open(self, path: str) -> OpenFile:
-        self._check(path)
+        self._check(path, self.refused)
         return _Opened(super().open(path), path, self)
 
-    def _check(self, path: str) -> None:
-        if path in self.refused:
-            raise PermissionError(13, "Permission denied", path)
+    def check_readable(self, path: str) -> None:
+        if path in self.broken:
+            raise OSError(5, "Input/output error", path)
 
-    def _disguised(self, path: str, stat: FileStat) -> FileStat:
+    def disguised(self, path: str, stat: FileStat) -> FileStat:
         inode = self.inodes.get(path, stat.id.inode)
         return stat._replace(id=FileId(stat.id.device, inode))
+
+    def _check(self, path: str, refused: set[str]) -> None:
+        if path in refused:
+            raise PermissionError(13, "Permission denied", path)
 
 
 class _Opened:
@@ -50,11 +62,13 @@ class _Opened:
         self._path = path
         self._files = files
         files.opened += 1
+        files.opens += 1
 
     def stat(self) -> FileStat:
-        return self._files._disguised(self._path, self._file.stat())
+        return self._files.disguised(self._path, self._file.stat())
 
     def pread(self, offset: int, size: int) -> bytes:
+        self._files.check_readable(self._path)
         return self._file.pread(offset, size)
 
     def close(self) -> None:
@@ -81,9 +95,11 @@ class Followed:
         """Poll once, a moment later, until there is no more; every poll also looks for new files."""
         self.clock.advance(1.0)
         found = self.follower.poll()
-        while self.follower.behind:
+        for _ in range(1000):
+            if not self.follower.behind:
+                return found
             found += self.follower.poll()
-        return found
+        raise AssertionError("the follower is behind for ever")
 
     def poll(self) -> list[str]:
         return [line.data.decode() for line in self.lines()]

@@ -1,0 +1,94 @@
+"""What was read of a file, known by its content: so that it is found again under any name.
+
+Logs get copied, renamed, cut short and moved to other disks, and inodes are given away again. So a
+position remembers a few places of what was read, and a hash of the bytes before each: the ends of
+the first lines, and the place that reading has come to. The bytes themselves are not kept, since
+positions are written to disk.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from enum import Enum
+
+import msgspec
+
+from vllm_observe.records.files import OpenFile
+
+__all__ = ["HEAD_BYTES", "MARK_BYTES", "Likeness", "Mark", "Position", "mark_at", "marks_of"]
+
+#: The bytes before a place that tell whether it is the same place: the last few records.
+MARK_BYTES = 4096
+#: The first bytes of a file that are looked at when it is compared.
+HEAD_BYTES = 1 << 16
+#: Lines whose ends are all marked: files that have these in common are copies of each other.
+_FIRST_LINES = 8
+
+
+class Likeness(Enum):
+    """What a file has in common with a position."""
+
+    DIFFERENT = "different"
+    PART = "part"  # it may be a copy that ends before the position; also a file without a whole line
+    WHOLE = "whole"  # it holds all that was read up to the position
+
+
+class Mark(msgspec.Struct, frozen=True, array_like=True):
+    """A place in a file, and the hash of the bytes before it."""
+
+    offset: int
+    digest: str
+
+
+def mark_at(offset: int, before: bytes) -> Mark:
+    """Mark a place, given at least the :data:`MARK_BYTES` before it, or all that there are."""
+    return Mark(offset, hashlib.blake2b(before[-MARK_BYTES:], digest_size=8).hexdigest())
+
+
+def marks_of(content: bytes, known: tuple[Mark, ...], before: bytes, offset: int) -> tuple[Mark, ...]:
+    """Mark the ends of a file's first lines.
+
+    Args:
+        content: what follows the marks that are known.
+        known: the marks of the lines before.
+        before: the bytes before the content, :data:`MARK_BYTES` or all that there are.
+        offset: where the content begins.
+    """
+    marks = list(known)
+    at = 0
+    while len(marks) < _FIRST_LINES and (at := content.find(b"\n", at) + 1):
+        marks.append(mark_at(offset + at, before + content[max(0, at - MARK_BYTES) : at]))
+    return tuple(marks)
+
+
+class Position(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a file was read: all lines before ``end`` were handed out, none from there on.
+
+    ``pending`` holds, for each stream of a CRI log whose line was not complete, where that line
+    begins. Path, device and inode are for people: they say what the system called the file then.
+    """
+
+    path: str
+    device: int
+    inode: int
+    end: Mark
+    marks: tuple[Mark, ...] = ()
+    pending: dict[str, int] = {}
+
+    def compare(self, file: OpenFile, head: bytes, size: int) -> Likeness:
+        """Compare with a file, given its size and its first :data:`HEAD_BYTES`.
+
+        Raises:
+            OSError: the system could not read.
+        """
+        # Of the first lines every end is marked, so a line that ends elsewhere is another line.
+        ends = head[: self.marks[-1].offset if self.marks else None].rfind(b"\n") + 1
+        if self.marks and ends and all(mark.offset != ends for mark in self.marks):
+            return Likeness.DIFFERENT
+        for mark in (*self.marks, self.end):
+            if mark.offset > size:
+                return Likeness.PART if self.marks or not ends else Likeness.DIFFERENT
+            start = max(0, mark.offset - MARK_BYTES)
+            if mark_at(mark.offset, file.pread(start, mark.offset - start)) != mark:
+                return Likeness.DIFFERENT
+        return Likeness.WHOLE

@@ -1,0 +1,147 @@
+"""One open file that grows."""
+
+from __future__ import annotations
+
+from vllm_observe.records import cri, lines
+from vllm_observe.records.files import FileId, OpenFile
+from vllm_observe.records.position import HEAD_BYTES, MARK_BYTES, Mark, Position, mark_at, marks_of
+from vllm_observe.records.source import Line, Source, Wrapper
+
+__all__ = ["Tail"]
+
+#: How far back the last line's beginning is looked for, where a file is taken up at its end.
+_LOOK_BACK_BYTES = 1 << 16
+
+
+class Tail:
+    """Reads whole lines from an open file, in any number of steps.
+
+    The offset always stands at the beginning of a line (or inside a line that was over the cap, whose
+    rest is skipped). A half line is not kept: it is read again once the file has changed. So memory
+    does not grow with the number of files, and a position is a number.
+
+    Before anything is read, the bytes before the offset are compared with what they were: a file that
+    was truncated and written anew is noticed, even where it has grown beyond the offset meanwhile.
+
+    Attributes:
+        offset: how many bytes are done with.
+        at_end: whether the last reading saw the file's end.
+    """
+
+    def __init__(self, file: OpenFile, source: Source, path: str, *, max_line: int) -> None:
+        self.file = file
+        self.id: FileId = file.stat().id
+        self.source = source
+        self.path = path
+        self.offset = 0
+        self.at_end = False
+        self._max_line = max_line
+        self._marks: tuple[Mark, ...] = ()
+        self._before = b""
+        self._assembly = cri.Assembly(max_line)
+
+    # --- Reading ---------------------------------------------------------------------------------
+
+    def read(self, max_bytes: int) -> list[Line] | None:
+        """Read the lines that begin in the next ``max_bytes``.
+
+        Returns:
+            The lines; ``None`` where the file no longer holds what was read of it.
+
+        Raises:
+            OSError: the system could not read.
+        """
+        known = min(MARK_BYTES, self.offset)
+        content = self.file.pread(self.offset - known, known + max_bytes)
+        if len(self._before) < known or not content.startswith(self._before):
+            return None
+        self.at_end = len(content) < known + max_bytes
+        content = content[known:]
+        if self.at_end:
+            content = content.rstrip(b"\0")  # space that its writer set aside and has not filled yet
+        elif b"\n" not in content and max_bytes <= self._max_line:
+            return self.read(self._max_line + 1)
+        found = lines.cut(content, inside=self._is_inside(), max_bytes=self._max_line)
+        taken = [line for raw in found.lines if (line := self._unwrapped(raw)) is not None]
+        self._move(content[: found.done])
+        return taken
+
+    def finish(self) -> list[Line]:
+        """Read the last line where no newline ends it, once nobody can write any more."""
+        rest = self.file.pread(self.offset, self._max_line + 1).rstrip(b"\0")
+        if not rest or self._is_inside():
+            return []
+        found = lines.cut(rest + b"\n", inside=False, max_bytes=self._max_line)
+        return [line for raw in found.lines if (line := self._unwrapped(raw)) is not None]
+
+    def _unwrapped(self, raw: lines.Raw) -> Line | None:
+        start = self.offset + raw.start
+        part = cri.piece(raw.data) if self.source.wrapper is not Wrapper.NONE else None
+        if part is None:
+            return Line(self.source, self.path, start, raw.data, raw.whole)
+        made = self._assembly.add(part, start, whole=raw.whole)
+        return made and Line(self.source, self.path, made.start, made.text, made.whole)
+
+    def _is_inside(self) -> bool:
+        """Say whether the offset is inside a line that was given up."""
+        return self._before[-1:] not in (b"", b"\n", b"\0")
+
+    def _move(self, done: bytes) -> None:
+        self._marks = marks_of(done, self._marks, self._before, self.offset)
+        self._before = (self._before + done[-MARK_BYTES:])[-MARK_BYTES:]
+        self.offset += len(done)
+
+    # --- Where reading stands --------------------------------------------------------------------
+
+    def position(self) -> Position:
+        """Say how far the file was read, by its content."""
+        return Position(
+            path=self.path,
+            device=self.id.device,
+            inode=self.id.inode,
+            end=mark_at(self.offset, self._before),
+            marks=self._marks,
+            pending=self._assembly.pending,
+        )
+
+    def restart(self) -> None:
+        """Begin anew at the file's first byte."""
+        self.offset = 0
+        self.at_end = False
+        self._marks = ()
+        self._before = b""
+        self._assembly = cri.Assembly(self._max_line)
+
+    def resume(self, position: Position) -> None:
+        """Go on after what was read of the same content earlier."""
+        self._stand_at(position.end.offset)
+        self._marks = position.marks
+        if position.pending:
+            self._reassemble(min(position.pending.values()))
+
+    def skip_to_end(self) -> None:
+        """Take the file up at the beginning of its last line, if that is a half one, else at its end."""
+        size = self.file.stat().size
+        first = max(0, size - _LOOK_BACK_BYTES)
+        newline = self.file.pread(first, size - first).rfind(b"\n")
+        self._stand_at(first + newline + 1 if newline >= 0 or first == 0 else size)
+        self._marks = marks_of(self.file.pread(0, min(HEAD_BYTES, self.offset)), (), b"", 0)
+
+    def _stand_at(self, offset: int) -> None:
+        self.restart()
+        known = min(MARK_BYTES, offset)
+        self._before = self.file.pread(offset - known, known)
+        self.offset = offset
+
+    def _reassemble(self, start: int) -> None:
+        """Read the pieces of unfinished lines again; what is whole among them was handed out."""
+        content = self.file.pread(start, min(self.offset - start, 8 * self._max_line))
+        for raw in lines.cut(content, inside=False, max_bytes=self._max_line).lines:
+            part = cri.piece(raw.data)
+            if part is not None:
+                self._assembly.add(part, start + raw.start, whole=raw.whole)
+
+    def is_intact(self) -> bool:
+        """Say whether the file still holds what was read of it."""
+        known = len(self._before)
+        return self.file.pread(self.offset - known, known) == self._before

@@ -1,0 +1,224 @@
+"""One value of a line, narrowed to what a record holds: ``convert(value, field)``.
+
+Every converter takes a value that is there, and gives ``None`` where it says "not known": an empty
+text, or the ``-`` of an access log. Numbers may come as their text. What cannot be taken raises
+:class:`RecordError` with the field's name and without the value, which may be anybody's data.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from vllm_observe.errors import RecordError, UnparsedReason
+from vllm_observe.records.times import LATEST, epoch
+
+__all__ = [
+    "LONGEST_S",
+    "MOST",
+    "bad",
+    "bounded",
+    "count",
+    "error_code",
+    "flag",
+    "identity",
+    "level",
+    "limit",
+    "moment",
+    "number",
+    "path",
+    "ratio",
+    "seconds",
+    "status",
+    "text",
+    "trace_id",
+]
+
+_ABSENT = frozenset(("", "-", "None", "null"))
+_NO_ERROR = frozenset(("", "-", "none", "null", "false", "0"))
+_NUMBER = re.compile(r"[+-]?[0-9]{1,40}(\.[0-9]{0,40})?([eE][+-]?[0-9]{1,3})?")
+
+#: No request takes a day; a larger duration counts milliseconds, or began at a clock that was unset.
+LONGEST_S = 86_400.0
+#: More tokens, requests or blocks than any engine counts in its life.
+MOST = 10**15
+
+_STATUS_FROM, _STATUS_TO = 100, 599
+
+_ID_CHARACTERS = 256
+_ID_KEPT = 240
+_ID_HASH = 15
+
+_HOST = re.compile(r"[a-z]+://[^/?]*")
+_CODE = re.compile(r"[A-Za-z0-9_.:-]+")
+_CODE_CHARACTERS = 64
+_TRACE_ID = re.compile(r"(?:[0-9a-fA-F]{2}-)?([0-9a-fA-F]{32})(?:-[0-9a-fA-F]{16}-[0-9a-fA-F]{2})?")
+
+
+def bad(field: str, why: str) -> RecordError:
+    """Make the error for a field that cannot be taken."""
+    return RecordError(UnparsedReason.BAD_FIELD, f"{field} {why}")
+
+
+def moment(value: Any, field: str) -> float | None:
+    """Take a time of day: epoch seconds or RFC 3339."""
+    if type(value) is float and 0 <= value <= LATEST:
+        return value  # how a well-written line has it
+    if isinstance(value, str) and value in _ABSENT:
+        return None
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise bad(field, "is no time")
+    try:
+        return epoch(value)
+    except ValueError as error:
+        raise bad(field, str(error)) from None
+
+
+def number(value: Any, field: str) -> float | int | None:
+    """Take a finite number, or its text."""
+    if isinstance(value, str):
+        word = value.strip()
+        if word in _ABSENT:
+            return None
+        if not _NUMBER.fullmatch(word):
+            raise bad(field, "is no number")
+        value = float(word)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise bad(field, "is no number")
+    if not -math.inf < value < math.inf:
+        raise bad(field, "is not finite")
+    return value
+
+
+def seconds(value: Any, field: str) -> float | None:
+    """Take a duration."""
+    taken = number(value, field)
+    if taken is None:
+        return None
+    if not 0 <= taken <= LONGEST_S:
+        raise bad(field, "is negative, or longer than a day: durations are seconds")
+    return float(taken)
+
+
+def count(value: Any, field: str) -> int | None:
+    """Take a whole amount: tokens, requests."""
+    taken = number(value, field)
+    if taken is None:
+        return None
+    if not 0 <= taken <= MOST or taken != int(taken):
+        raise bad(field, "is no whole number from 0 up")
+    return int(taken)
+
+
+def limit(value: Any, field: str) -> int | None:
+    """Take an amount that an engine may use at most: one at least."""
+    taken = count(value, field)
+    if taken == 0:
+        raise bad(field, "is 0, and no engine has such a limit")
+    return taken
+
+
+def level(value: Any, field: str) -> float | None:
+    """Take a gauge or a total, from 0 up."""
+    taken = number(value, field)
+    if taken is None:
+        return None
+    if not 0 <= taken <= MOST:
+        raise bad(field, "is negative or too large")
+    return float(taken)
+
+
+def ratio(value: Any, field: str) -> float | None:
+    """Take a share, 0 to 1."""
+    taken = level(value, field)
+    if taken is not None and taken > 1:
+        raise bad(field, "is over 1: shares are ratios, not per cent")
+    return taken
+
+
+def status(value: Any, field: str) -> int | None:
+    """Take an HTTP status; 0 is how nginx and Envoy write that there was no answer."""
+    taken = count(value, field)
+    if taken is not None and taken != 0 and not _STATUS_FROM <= taken <= _STATUS_TO:
+        raise bad(field, "is no HTTP status")
+    return taken
+
+
+def flag(value: Any, field: str) -> bool | None:
+    """Take a boolean, also as the text or the number that stands for one."""
+    word = _written(value, field).strip().lower()
+    if word in ("true", "1"):
+        return True
+    if word in ("false", "0"):
+        return False
+    if word in ("", "-", "none", "null"):
+        return None
+    raise bad(field, "is neither true nor false")
+
+
+def text(value: Any, field: str) -> str | None:
+    """Take a name or an id; numbers and booleans become what JSON writes for them."""
+    taken = (value if type(value) is str else _written(value, field)).strip(" \t")
+    if taken in _ABSENT:
+        return None
+    return taken if len(taken) <= _ID_CHARACTERS else bounded(taken)
+
+
+def identity(value: Any, field: str) -> str | None:
+    """Take a request id: a text, or an integer that stands for one."""
+    if isinstance(value, float | bool):
+        raise bad(field, "is no text")
+    return text(value, field)
+
+
+def _written(value: Any, field: str) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float) and -math.inf < value < math.inf:
+        return str(value)
+    raise bad(field, "is no text")
+
+
+def bounded(value: str) -> str:
+    """Give a text of more than 256 characters a form of 256, the same for the same text.
+
+    It is the text's beginning, ``…`` and a hash of the whole. The beginning is long enough for the
+    join, which undoes what vLLM puts around an id and then compares beginnings.
+    """
+    whole = hashlib.blake2b(value.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"{value[:_ID_KEPT]}…{whole[:_ID_HASH]}"
+
+
+def path(value: Any, field: str) -> str | None:
+    """Take an HTTP path. Host and query are left out: passwords, keys and prompts travel there."""
+    return text(_HOST.sub("", _written(value, field)).partition("?")[0], field)
+
+
+def trace_id(value: Any, field: str) -> str | None:
+    """Take a W3C trace id, alone or in its ``traceparent``; anything else is not one, so not known."""
+    found = _TRACE_ID.fullmatch(value if type(value) is str else _written(value, field))
+    return found[1].lower() if found else None
+
+
+def error_code(value: Any, field: str) -> str | None:
+    """Take the type or the code of an error, never its message: that may quote a prompt.
+
+    An object, as in an OpenAI error answer, speaks by its ``type`` or ``code``. Whatever does not
+    look like a code becomes ``error``.
+    """
+    if value is None or value is False:
+        return None
+    if isinstance(value, Mapping):
+        named = next((value[key] for key in ("type", "code") if value.get(key)), "error")
+        return error_code(named, field) if not isinstance(named, Mapping) else "error"
+    if isinstance(value, str | int) and not isinstance(value, bool):
+        word = _written(value, field).strip()
+        if word.lower() in _NO_ERROR:
+            return None
+        return word[:_CODE_CHARACTERS] if _CODE.fullmatch(word) else "error"
+    return "error"

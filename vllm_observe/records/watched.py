@@ -1,0 +1,73 @@
+"""An open file, and what is known about it from outside."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from vllm_observe.records.files import FileStat
+from vllm_observe.records.tail import Tail
+
+__all__ = ["Watched"]
+
+#: Seconds for which a file is read at every poll after a change. A file system's times may be coarse:
+#: what is written right after a look need not change the time that the look saw.
+_SETTLED_AFTER_S = 2.0
+#: Seconds for which a file without a name stays open: its writer may not have noticed yet.
+_GONE_AFTER_S = 30.0
+
+
+@dataclasses.dataclass
+class Watched:
+    """One file that is open. Times are seconds of the monotonic clock."""
+
+    tail: Tail
+    stat: FileStat  # as of the last look
+    changed_at: float
+    changed: bool = True  # since it was last read
+    fresh: bool = True  # nothing was read of it, because nobody knows yet whether it is new
+    named: bool = True  # as far as was seen, its path leads to it
+    gone_since: float | None = None
+    behind_since: float | None = None
+    served: int = 0  # the poll in which it last had a turn
+
+    def saw(self, stat: FileStat, now: float) -> None:
+        """Take a new look at the file."""
+        if (stat.size, stat.modified_ns) != (self.stat.size, self.stat.modified_ns):
+            self.changed, self.changed_at = True, now
+        self.stat = stat
+
+    def was_read(self, now: float) -> None:
+        """Note that it was read, to its end or not."""
+        self.changed = False
+        if self.tail.at_end:
+            self.behind_since = None
+        elif self.behind_since is None:
+            self.behind_since = now
+
+    def begins_anew(self, stat: FileStat) -> None:
+        """Note that nothing of it was read, since what was read is no longer in it."""
+        self.tail.restart()
+        self.stat = stat
+        self.fresh = self.changed = True
+        self.behind_since = None
+
+    def is_named(self, path: str) -> None:
+        """Note that a path leads to it."""
+        self.tail.path, self.named, self.gone_since = path, True, None
+
+    def has_no_name(self, now: float) -> None:
+        """Note that nobody finds it any more."""
+        if self.gone_since is None:
+            self.gone_since = now
+
+    def is_idle(self, now: float) -> bool:
+        """Say whether there is nothing to read, and it was left alone for long enough to be sure."""
+        if self.changed or not (self.fresh or self.tail.at_end):
+            return False
+        return now - self.changed_at > _SETTLED_AFTER_S
+
+    def is_over(self, now: float) -> bool:
+        """Say whether nobody finds it any more, and whoever has it open had time to finish."""
+        if self.gone_since is None or self.changed or not (self.fresh or self.tail.at_end):
+            return False
+        return now - max(self.gone_since, self.changed_at) >= _GONE_AFTER_S
