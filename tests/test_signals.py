@@ -289,7 +289,7 @@ target_info{service_class,vllm_version,limits_source} scrape_success{} scrape_fa
 scrape_duration_seconds{} scrapes_skipped_total{} engine_restarts_total{} engine_stalled{model_name,engine}
 engine_answers_without_tokens{} exposition_dropped_total{reason} lora_max_adapters{} lora_adapters{state}
 lora_adapter_active{adapter,state} join_closed_total{parts} join_pending{} unattributed_tokens_total{kind}
-log_lines_total{} log_bytes_total{} log_unparsed_total{reason} log_lag_seconds{} log_rotations_total{}
+log_lines_total{} log_bytes_total{} log_unparsed_total{reason} log_lag_seconds{} log_files_waiting{} log_rotations_total{}
 log_truncations_total{} log_open_errors_total{} dropped_total{reason} build_info{version,python_version}
 config_reloads_total{result}
 """

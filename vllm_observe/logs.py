@@ -97,7 +97,8 @@ def configure(
     text = form == "text" or (form == "auto" and stream.isatty())
     handler = logging.StreamHandler(stream)
     handler.setFormatter(_Text() if text else _Json())
-    logger = logging.getLogger(_ROOT)
-    logger.handlers[:] = [handler]
-    logger.setLevel(level.upper())
-    logger.propagate = False
+    logging.getLogger(_ROOT).setLevel(level.upper())
+    # What a library has to say is an event as well: a line of another form breaks who reads these.
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(logging.WARNING)

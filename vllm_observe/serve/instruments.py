@@ -38,8 +38,8 @@ class Counter:
         self._total = 0.0
 
     def catch_up(self, total: float) -> None:
-        """Add what a part's own total has gained since the last call; a part made anew counts from 0."""
-        self.inc(total - self._total if total >= self._total else total)
+        """Add what a total that a part keeps itself has gained since the last call."""
+        self.inc(total - self._total)
         self._total = total
 
     def inc(self, amount: float = 1) -> None:

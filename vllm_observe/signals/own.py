@@ -158,6 +158,8 @@ _LOG = (
     _gauge("vllm_observe_log_lag_seconds",
            "Seconds for which a request log has held what was not read yet.",
            unit="seconds"),
+    _gauge("vllm_observe_log_files_waiting",
+           "Request logs that are not followed because too many others are."),
     _counter("vllm_observe_log_rotations_total",
              "Request logs that another file took the place of."),
     _counter("vllm_observe_log_truncations_total",
