@@ -24,6 +24,7 @@ from pydantic_settings import (
     SettingsConfigDict,
 )
 
+from vllm_observe.durations import parse_duration
 from vllm_observe.errors import ConfigError
 from vllm_observe.model import ServiceClass
 from vllm_observe.thresholds import STALL_AFTER_S, TARGETS, Targets
@@ -34,18 +35,11 @@ PREFIX = "VLLM_OBSERVE_"
 # The plugin inside vLLM has variables of its own, and Kubernetes gives every container the addresses
 # of a Service named vllm-observe: neither is a misspelt setting.
 _OTHERS_VARIABLES = re.compile(rf"{PREFIX}(PLUGIN_.*|SERVICE_(HOST|PORT.*)|PORT(_\d+_.*)?)")
-_DURATION = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>ms|s|m|h|d)?")
-_UNIT_SECONDS = {"ms": 0.001, "s": 1, None: 1, "m": 60, "h": 3600, "d": 86400}
 
 
 def _seconds(value: Any) -> Any:
     """Read ``5``, ``"5s"``, ``"250ms"`` or ``"10m"`` as seconds; leave other types to pydantic."""
-    if not isinstance(value, str):
-        return value
-    match = _DURATION.fullmatch(value.strip())
-    if match is None:
-        raise ValueError("must be a duration such as 5, 5s, 250ms or 10m")
-    return float(match["number"]) * _UNIT_SECONDS[match["unit"]]
+    return parse_duration(value) if isinstance(value, str) else value
 
 
 Duration = Annotated[float, BeforeValidator(_seconds), Field(allow_inf_nan=False)]

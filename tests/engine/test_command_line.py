@@ -7,7 +7,8 @@ import sys
 
 import pytest
 
-from vllm_observe.engine.command_line import CommandLineSource, from_command_line
+from vllm_observe.engine.address import Address
+from vllm_observe.engine.command_line import CommandLineSource, command_line_of, from_command_line
 from vllm_observe.model import Limits, LimitsSource
 
 
@@ -182,6 +183,13 @@ def test_the_server_on_the_port_is_found(proc):
     proc(9, "python3 -m vllm.entrypoints.openai.api_server --port=8002 --max-num-seqs 32")
     assert [find(proc, port).max_num_seqs for port in (8000, 8001, 8002)] == [8, 16, 32]
     assert find(proc, 8003) is None
+
+
+def test_the_processes_of_this_machine_say_nothing_of_a_server_elsewhere(proc):
+    proc(7, "vllm serve m --max-num-seqs 8")
+    here, elsewhere = (Address.parse(f"http://{host}:8000") for host in ("127.0.0.1", "192.0.2.1"))
+    assert command_line_of(here, proc=proc.root)().max_num_seqs == 8
+    assert command_line_of(elsewhere, proc=proc.root)() is None
 
 
 def test_a_launcher_and_its_child_are_one_server(proc):

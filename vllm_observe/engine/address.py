@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
+import socket
 from typing import NamedTuple
 from urllib.parse import SplitResult, unquote, urljoin, urlsplit
 
@@ -55,6 +56,15 @@ class Address(NamedTuple):
         parts = urlsplit(self.origin)
         return parts.port or _DEFAULT_PORTS[parts.scheme]
 
+    def is_local(self) -> bool:
+        """Say whether the server is on this machine: whether its host's address is one of ours."""
+        host = urlsplit(self.origin).hostname or ""
+        try:
+            found = socket.getaddrinfo(host, None, type=socket.SOCK_DGRAM)
+        except (OSError, UnicodeError):
+            return False
+        return any(_is_ours(family, address) for family, *_, address in found)
+
     def show(self, path: str) -> str:
         """Return the URL of a path as a message may show it: without a query, which can hold a key."""
         return _shown(self.origin + path.partition("?")[0])
@@ -81,6 +91,15 @@ class Address(NamedTuple):
             ScrapeFailure.REDIRECT,
             f"{self.show(asked)} redirects to {problem}: give --vllm-url the address of vLLM itself",
         )
+
+
+def _is_ours(family: int, address: tuple[object, ...]) -> bool:
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.bind((address[0], 0, *address[2:]))  # only an address of this machine can be bound
+    except OSError:
+        return False
+    return True
 
 
 def _split(url: str, *, base: str = "") -> SplitResult | None:

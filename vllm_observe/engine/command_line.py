@@ -8,12 +8,11 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-import yaml
-
+from vllm_observe.engine.address import Address
 from vllm_observe.engine.limit_sources import known_limits
 from vllm_observe.model import Limits, LimitsSource
 
-__all__ = ["CommandLineSource", "from_command_line"]
+__all__ = ["CommandLineSource", "command_line_of", "from_command_line"]
 
 #: Reads a file that a command line names; ``None`` where that is not possible.
 ReadFile = Callable[[str], str | None]
@@ -59,6 +58,15 @@ def from_command_line(argv: Sequence[str], *, read: ReadFile | None = None) -> L
     """
     server = _server(argv, read)
     return server.limits if server else None
+
+
+def command_line_of(address: Address, *, proc: Path = Path("/proc")) -> Callable[[], Limits | None]:
+    """Return what reads the limits of the server at an address.
+
+    Only of one on this machine: another one here may well listen on the port of one that is elsewhere.
+    """
+    source = CommandLineSource(port=address.port, proc=proc)
+    return lambda: source.read() if address.is_local() else None
 
 
 class CommandLineSource:
@@ -149,6 +157,8 @@ def _from_config(arguments: Sequence[str], read: ReadFile | None) -> list[str]:
         return []
     text = read(arguments[arguments.index("--config") + 1])
     try:
+        import yaml  # noqa: PLC0415  # slow to load, and few servers are started with a file
+
         document = yaml.safe_load(text or "")
     except Exception:  # noqa: BLE001  # PyYAML lets out whatever a constructor of its own raises
         return []

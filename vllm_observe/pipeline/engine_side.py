@@ -8,7 +8,7 @@ from typing import NamedTuple
 from vllm_observe.clock import Clock
 from vllm_observe.config import Settings
 from vllm_observe.engine.address import Address
-from vllm_observe.engine.command_line import CommandLineSource
+from vllm_observe.engine.command_line import command_line_of
 from vllm_observe.engine.fetch import Fetcher
 from vllm_observe.engine.limit_sources import from_log_line
 from vllm_observe.engine.limits import LimitsBook, LimitsReader
@@ -74,7 +74,7 @@ class EngineSide:
         reader = LimitsReader(
             book=self.limits,
             get_json=asker.get_json,
-            command_line=CommandLineSource(port=address.port).read,
+            command_line=command_line_of(address),
             clock=self._clock,
         )
         watch = EngineWatch(fetcher=scraper, tracker=self.tracker, clock=self._clock)

@@ -1,0 +1,74 @@
+"""The command line: thin, one module a command, heavy imports inside the commands."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+
+from vllm_observe import __version__
+from vllm_observe.cli.demo import demo
+from vllm_observe.cli.exporter import exporter
+from vllm_observe.cli.status import status
+from vllm_observe.cli.words import printable
+from vllm_observe.errors import ConfigError, VllmObserveError
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    name="vllm-observe",
+    help="Which request was slow on your vLLM server, whose it was, and why.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+app.command(name="demo")(demo)
+app.command(name="exporter")(exporter)
+app.command(name="status")(status)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"vllm-observe {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _common(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and leave.", callback=_version, is_eager=True)
+    ] = False,
+) -> None:
+    pass
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line and leave with its exit code: 0 well, 1 problems found, 2 wrong use."""
+    try:
+        code = app(args=arguments, standalone_mode=False)
+    except ConfigError as error:
+        code = _complain(str(error), 2)
+    except VllmObserveError as error:
+        code = _complain(str(error), 1)
+    except (KeyboardInterrupt, typer.Abort):  # which of them depends on typer's release
+        code = 130
+    except Exception as error:
+        # A wrong use that typer found; anything else is a fault of ours and keeps its traceback.
+        if not hasattr(error, "format_message"):
+            raise
+        code = _complain(_wrong_use(error), getattr(error, "exit_code", 2))
+    sys.exit(code or 0)
+
+
+def _wrong_use(error: Any) -> str:
+    """Say what typer found wrong, and where to read what is right. It has shown the help where it says nothing."""
+    message, context = error.format_message(), getattr(error, "ctx", None)
+    return f"{message} (see {context.command_path} --help)" if message and context else message
+
+
+def _complain(message: str, code: int) -> int:
+    if message:
+        sys.stderr.write(f"vllm-observe: {printable(' '.join(message.split()), width=1000)}\n")
+    return code
