@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,9 +22,10 @@ class Use(NamedTuple):
     profile: str
     prompt_characters: int
     max_tokens: int
+    streams: bool = True
 
 
-USES = (Use("assistant", 100, 60), Use("coder", 400, 120), Use("summarizer", 1500, 30))
+USES = (Use("assistant", 100, 150), Use("coder", 400, 600), Use("summarizer", 1500, 100))
 SESSIONS = 7
 
 
@@ -36,17 +37,19 @@ class App:
         url: the server, without a path.
         log: the request log it appends to: record format 1, one JSON object a line.
         model: the served model's name.
+        uses: what its requests ask for, in turn.
     """
 
     url: str
     log: Path
     model: str = "tiny"
+    uses: Sequence[Use] = USES
 
     def send(self, count: int, *, at_once: int, name: str) -> list[dict[str, Any]]:
         """Send ``count`` requests, ``at_once`` of them at a time; answer their log records.
 
         Every output has its full length, so the same call offers the same work. Every other
-        request streams. Request ids are ``NAME-0``, ``NAME-1`` and so on.
+        request streams where its use does. Request ids are ``NAME-0``, ``NAME-1`` and so on.
         """
         writing = threading.Lock()
 
@@ -60,9 +63,9 @@ class App:
             return list(pool.map(ask, range(count)))
 
     def _ask(self, request_id: str, number: int) -> dict[str, Any]:
-        use = USES[number % len(USES)]
+        use = self.uses[number % len(self.uses)]
         session = f"session-{number % SESSIONS}"
-        stream = number % 2 == 1
+        stream = use.streams and number % 2 == 1
         record = {
             "request_id": request_id,
             "session_id": session,
