@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from support.waiting import eventually
 from vllm_observe.engine.address import Address
 from vllm_observe.engine.command_line import CommandLineSource, command_line_of, from_command_line
 from vllm_observe.model import Limits, LimitsSource
@@ -248,7 +249,8 @@ def test_a_real_process_is_found_in_the_real_proc():
     ]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
         with contextlib.closing(process.stdin):
-            found = CommandLineSource(port=59871).read()
+            # An exec shows an empty command line for a moment.
+            found = eventually(CommandLineSource(port=59871).read, within=10, what="the process")
         process.wait(30)
     assert found == stated(max_num_seqs=8)
     assert CommandLineSource(port=59871).read() is None

@@ -586,3 +586,17 @@ def test_a_type_that_changes_under_the_same_series_is_seen():
         (upgraded,) = upgrader.upgrade([Family(series.name, exposed, "", [Sample(series, 1.0)])]).families
 
         assert upgraded.kind is kind
+
+
+def test_a_count_with_a_bound_is_nobody_s():
+    upgraded = upgrade(
+        vllm_page(
+            "# TYPE vllm:e2e_request_latency_seconds histogram",
+            f'vllm:e2e_request_latency_seconds_count{{{V1},le="7680.0"}} 3',
+            f'vllm:e2e_request_latency_seconds_bucket{{{V1},le="+Inf"}} 4',
+        )
+    )
+    assert upgraded.dropped == {Drop.BAD_VALUE: 1}
+    assert [text for text in values(upgraded) if "e2e" in text] == [
+        'vllm:e2e_request_latency_seconds_bucket{engine="0",model_name="tiny",le="+Inf"}'
+    ]

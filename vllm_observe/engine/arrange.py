@@ -53,6 +53,9 @@ def arrange(name: str, kind: Kind, points: Iterable[Point], dropped: Counter[Dro
     groups: dict[frozenset[tuple[str, str]], _Distribution] = {}
     for point in points:
         bounded = point.series.name == bounded_name
+        if not bounded and point.series.label(label) is not None:
+            dropped[Drop.BAD_VALUE] += 1  # a count or a sum has no bound: whose it is cannot be told
+            continue
         labels = tuple(pair for pair in point.series.labels if not (bounded and pair[0] == label))
         group = groups.setdefault(frozenset(labels), _Distribution(name, labels))
         if bounded:
