@@ -119,12 +119,21 @@ def test_targets_come_from_the_service_class_unless_set():
         ("- a", ["name: value"]),
         ("a: [", ["line 1", "not YAML"]),
         ("5: x", ["name: value"]),
+        ("listen: 2026-13-45", ["cannot read"]),
+        ("join_window: !!int a", ["cannot read"]),
+        ("x: " + "[" * 5000, ["sidecar.yaml"]),
+        ("x: !!python/object:os.system {}", ["sidecar.yaml"]),
+        ("max_sessions: 0", ["max_sessions", "greater than 0"]),
     ],
 )
 def test_a_wrong_setting_gives_one_line_that_names_it_and_the_mend(yaml, text, words):
     message = complaint(config=yaml(text))
     for word in words:
         assert word in message
+
+
+def test_no_message_names_a_flag_that_does_not_exist(yaml):
+    assert "--max-sessions" not in complaint(config=yaml("max_sessions: 0"))
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path):

@@ -321,16 +321,51 @@ def test_other_settings_take_over_while_running(observe, vllm, log, tmp_path, cl
     assert any("service_class=batch" in name for name in page)
 
 
-def test_wrong_other_settings_leave_the_old_ones_at_work(observe, log, clock):
+def test_wrong_other_settings_leave_the_old_ones_at_work(observe, vllm, log, clock):
     pipeline = observe()
-    with pytest.raises(ConfigError, match="--vllm-url"):
-        pipeline.apply(Settings(vllm_url="ftp://nowhere", request_logs=[]))
+    wrong = RequestLog(path=str(log), fields={"modle": "m"})
+    with pytest.raises(ConfigError, match="modle"):
+        pipeline.apply(Settings(vllm_url=vllm.url, request_logs=[wrong], max_num_seqs=8))
     write(log, {"ts": clock.wall(), "request_id": "a", "model": "m", "status": 200, "duration_s": 1})
     follow(pipeline, clock)
     pipeline.scrape()
     page = samples(pipeline)
     assert page["vllm_observe_log_lines_total"] == 1
-    assert page["vllm_observe_scrape_success"] == 1
+    assert "vllm_observe_max_num_seqs engine=0 model_name=tiny" not in page
+
+
+def test_what_only_a_restart_can_change_is_named_and_the_page_goes_on(observe, log):
+    pipeline = observe()
+    pipeline.scrape()
+    before = samples(pipeline)
+    other = Settings(
+        vllm_url="http://elsewhere:8000", request_logs=[RequestLog(path=str(log))], max_profiles=3
+    )
+    assert sorted(pipeline.apply(other)) == ["max_profiles", "vllm_url"]
+    assert samples(pipeline).keys() == before.keys()
+    assert pipeline.not_ready() is None
+
+
+def test_a_scraping_that_hangs_is_told_though_no_scrape_has_failed(observe, clock):
+    pipeline = observe()
+    pipeline.scrape()
+    clock.advance(100)
+    page = samples(pipeline)
+    assert page["vllm_observe_scrape_success"] == 0
+    assert "vllm_observe_scrape_duration_seconds" not in page
+    (info,) = [name for name in page if name.startswith("vllm_observe_target_info")]
+    assert "vllm_version= " in info + " "
+
+
+def test_adapters_beyond_the_bound_are_counted(observe, vllm):
+    vllm.answers["/metrics"] = whole(
+        b"# TYPE vllm:num_requests_running gauge\nvllm:num_requests_running 1\n"
+        b"# TYPE vllm:lora_requests_info gauge\n"
+        b'vllm:lora_requests_info{max_lora="9",running_lora_adapters="a,b,c,d",waiting_lora_adapters=""} 1\n'
+    )
+    pipeline = observe(max_adapters=3)
+    pipeline.scrape()
+    assert samples(pipeline)["vllm_observe_dropped_total reason=label_cap"] == 1
 
 
 def test_the_end_counts_what_still_waits(observe, log, clock):

@@ -29,9 +29,23 @@ from vllm_observe.errors import ConfigError
 from vllm_observe.model import ServiceClass
 from vllm_observe.thresholds import STALL_AFTER_S, TARGETS, Targets
 
-__all__ = ["FieldRule", "ListenerSecurity", "RequestLog", "Settings", "load_settings"]
+__all__ = ["WITHOUT_FLAG", "FieldRule", "ListenerSecurity", "RequestLog", "Settings", "load_settings"]
 
 PREFIX = "VLLM_OBSERVE_"
+#: The settings that few people change: in YAML and in the environment only.
+WITHOUT_FLAG = frozenset(
+    {
+        "scrape_max_bytes",
+        "scrape_compression",
+        "metrics_security",
+        "admin_security",
+        "join_max_pending",
+        "session_window",
+        "max_sessions",
+        "max_profiles",
+        "max_adapters",
+    }
+)
 # The plugin inside vLLM has variables of its own, and Kubernetes gives every container the addresses
 # of a Service named vllm-observe: neither is a misspelt setting.
 _OTHERS_VARIABLES = re.compile(rf"{PREFIX}(PLUGIN_.*|SERVICE_(HOST|PORT.*)|PORT(_\d+_.*)?)")
@@ -185,12 +199,13 @@ def _read(config: Path) -> dict[str, Any]:
         raise ConfigError(f"--config: cannot read {config}: {error.strerror}") from None
     except UnicodeDecodeError:
         raise ConfigError(f"--config: {config} is not UTF-8 text") from None
-    except yaml.YAMLError as error:
-        where = getattr(error, "problem_mark", None)
-        line = f", line {where.line + 1}" if where else ""
-        raise ConfigError(
-            f"--config: {config}{line} is not YAML: {getattr(error, 'problem', error)}"
-        ) from None
+    except yaml.MarkedYAMLError as error:
+        line = f", line {error.problem_mark.line + 1}" if error.problem_mark else ""
+        raise ConfigError(f"--config: {config}{line} is not YAML: {error.problem}") from None
+    except Exception as error:  # noqa: BLE001  # see below
+        # PyYAML lets out whatever a constructor of its own raises: for a date such as 2026-13-45,
+        # a wrong tag, or brackets without end.
+        raise ConfigError(f"--config: {config} holds a value that YAML cannot read: {error}") from None
     if content is None:
         return {}
     if not isinstance(content, dict) or not all(isinstance(key, str) for key in content):
@@ -226,7 +241,7 @@ def _problem(detail: Any) -> str:
     where = ".".join(path)
     if detail["type"] == "extra_forbidden":
         return f"{where} is no setting{_near(path[-1], _fields_beside(path))}"
-    flag = f" ({_flag(path[0])})" if len(path) == 1 else ""
+    flag = f" ({_flag(path[0])})" if len(path) == 1 and path[0] not in WITHOUT_FLAG else ""
     # The input itself stays out of the message: it can hold a URL with a password.
     message = detail["msg"].removeprefix("Value error, ")
     return f"{where}{flag}: {message[0].lower()}{message[1:]}"

@@ -26,9 +26,6 @@ FOLLOW_INTERVAL_S = 0.2
 #: What SIGTERM may take for the last lines and for the requests on the listeners.
 CLOSE_WITHIN_S = 4.0
 
-#: What only a restart can change: these are bound to sockets.
-_BOUND_AT_START = ("listen", "admin_listen", "metrics_security", "admin_security", "log_format", "log_level")
-
 _SIGNALS = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGHUP})
 
 _log = logs.EventLog("sidecar")
@@ -91,7 +88,6 @@ class Sidecar:
     """One running sidecar: a pipeline, the loops that drive it and the listeners that show it."""
 
     def __init__(self, settings: Settings, *, reload: Callable[[], Settings], clock: Clock) -> None:
-        self._settings = settings
         self._reload = reload
         self._clock = clock
         self._stop = threading.Event()
@@ -115,13 +111,18 @@ class Sidecar:
         )
 
     def _scrape_interval(self) -> float:
-        return self._settings.scrape_interval
+        return self.pipeline.scrape_interval
+
+    def _healthy(self) -> bool:
+        return self._stop.is_set() or all(loop.running for loop in self._loops)
 
     def _listen(self, settings: Settings) -> list[Listener]:
         metrics_auth = _credentials(settings.metrics_security)
         admin_auth = _credentials(settings.admin_security)
         check_exposure(settings.admin_listen, admin_auth)
-        metrics = metrics_app(page=self.pipeline.page, ready=self._ready, auth=metrics_auth)
+        metrics = metrics_app(
+            page=self.pipeline.page, ready=self._ready, healthy=self._healthy, auth=metrics_auth
+        )
         admin = admin_app(state=self.pipeline.state, auth=admin_auth)
         return [
             Listener(metrics, settings.listen, flag="--listen", tls=_tls(settings.metrics_security)),
@@ -135,10 +136,10 @@ class Sidecar:
         """Observe until a signal ends it."""
         # Blocked in every thread and waited for here: no handler runs in the midst of other work.
         signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
-        for listener in self._listeners:
-            listener.start()
         for loop in self._loops:
             loop.start()
+        for listener in self._listeners:
+            listener.start()
         metrics, admin = self._listeners
         _log.info("started", version=__version__, metrics=metrics.url, admin=admin.url)
         while signal.sigwait(_SIGNALS) == signal.SIGHUP:
@@ -161,16 +162,16 @@ class Sidecar:
 
     def _reread(self) -> None:
         try:
-            settings = self._reload()
-            self.pipeline.apply(settings)
+            needs_restart = self.pipeline.apply(self._reload())
         except ConfigError as error:
             self.pipeline.reloaded(ok=False)
             _log.error("configuration not re-read", error=str(error))
-            return
-        fixed = [name for name in _BOUND_AT_START if getattr(settings, name) != getattr(self._settings, name)]
-        self._settings = settings
-        self.pipeline.reloaded(ok=True)
-        _log.info("configuration re-read", needs_restart=fixed)
+        except Exception as error:  # noqa: BLE001  # a fault of ours must not end what runs well
+            self.pipeline.reloaded(ok=False)
+            _log.exception("configuration not re-read", error)
+        else:
+            self.pipeline.reloaded(ok=True)
+            _log.info("configuration re-read", needs_restart=list(needs_restart))
 
 
 def run(*, config: Path | None, flags: Mapping[str, object]) -> None:

@@ -185,7 +185,7 @@ def test_the_requests_side_of_a_sidecar_is_told():
     text = " ".join(" ".join(lines).split())
     assert "requests 1,200 ok, 4 error; slow or failed: 12 queue_slots, 1 unknown" in text
     assert "2 in the join, 5 sessions active" in text
-    assert "request log 1,240 lines, 3 of them unparsed; the newest record was 250 ms old when read" in text
+    assert "request log 1,240 lines, 3 of them unparsed; 250 ms behind" in text
 
 
 def test_a_stale_state_says_so_first_and_tells_its_age():

@@ -202,7 +202,7 @@ def _lora(lora: LoraAdapters) -> str:
 
 def _request_log(requests: RequestsState) -> str:
     read = f"{amount(requests.lines)} lines, {amount(requests.unparsed)} of them unparsed"
-    return f"{read}; the newest record was {duration(requests.lag_s)} old when read"
+    return f"{read}; {duration(requests.lag_s)} behind" if requests.lag_s else read
 
 
 def _throughput(state: State) -> str:

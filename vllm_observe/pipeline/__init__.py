@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import platform
 import threading
+from collections.abc import Collection
 
 import msgspec
 
@@ -21,7 +22,25 @@ from vllm_observe.serve.instruments import Instruments
 from vllm_observe.serve.render import Format, render
 from vllm_observe.serve.state import State
 
-__all__ = ["Pipeline"]
+__all__ = ["LIVE", "Pipeline"]
+
+
+#: The settings that can change while running. Of the others some are bound to sockets, and some shape
+#: what is remembered: another vLLM's counters must not be compared with this one's.
+LIVE = frozenset(
+    {
+        "scrape_interval",
+        "request_logs",
+        "engine_log",
+        "join_window",
+        "stall_after",
+        "max_num_seqs",
+        "service_class",
+        "target_ttft",
+        "target_tpot",
+        "target_e2e",
+    }
+)
 
 
 class Pipeline:
@@ -36,7 +55,8 @@ class Pipeline:
     """
 
     def __init__(self, settings: Settings, *, clock: Clock) -> None:
-        self._lock = threading.Lock()  # guards the requests' side; the engine's guards itself
+        self._settings = settings
+        self._lock = threading.Lock()  # guards all but the scraping, which must never wait for it
         self._instruments = Instruments()
         self._engine = EngineSide(settings, instruments=self._instruments, clock=clock)
         self._requests = RequestSide(
@@ -69,8 +89,8 @@ class Pipeline:
 
     def follow(self) -> None:
         """Read what the logs have gained."""
-        self._engine.follow_log()
         with self._lock:
+            self._engine.follow_log()
             self._requests.follow()
 
     # --- Asked by the listeners ------------------------------------------------------------------
@@ -78,9 +98,12 @@ class Pipeline:
     def page(self, form: Format) -> bytes:
         """Return the page that Prometheus scrapes."""
         with self._lock:
+            engine = self._engine.families()
             self._requests.measure()
+            capped = self._engine.capped + self._requests.capped
+            self._instruments.counter("vllm_observe_dropped_total", reason="label_cap").catch_up(capped)
             own = self._instruments.families()
-        return render([*self._engine.families(), *own], form)
+        return render([*engine, *own], form)
 
     def state(self) -> State:
         """Return what ``status`` shows."""
@@ -94,15 +117,28 @@ class Pipeline:
 
     # --- Told by the process ---------------------------------------------------------------------
 
-    def apply(self, settings: Settings) -> None:
-        """Go on with other settings, or with the old ones where the others are wrong.
+    def apply(self, settings: Settings) -> Collection[str]:
+        """Go on with other settings, or with the old ones where one of the others is wrong.
+
+        Returns:
+            The names of the settings that differ and that only a restart can change.
 
         Raises:
             ConfigError: which one is wrong.
         """
+        changed = [name for name in Settings.model_fields if _differs(name, settings, self._settings)]
+        live = {name: getattr(settings, name) for name in changed if name in LIVE}
+        merged = self._settings.model_copy(update=live)
         with self._lock:
-            for go_on in (self._engine.prepare(settings), self._requests.prepare(settings)):
-                go_on()
+            self._requests.apply(merged)
+            self._engine.apply(merged)
+            self._settings = merged
+        return [name for name in changed if name not in LIVE]
+
+    @property
+    def scrape_interval(self) -> float:
+        """Seconds between two scrapes, as set now."""
+        return self._settings.scrape_interval
 
     def reloaded(self, *, ok: bool) -> None:
         """Count a reading of the configuration."""
@@ -116,3 +152,7 @@ class Pipeline:
         """Read and count what the logs still hold, at the end of the process, for so many seconds at most."""
         with self._lock:
             self._requests.drain(within)
+
+
+def _differs(name: str, one: Settings, other: Settings) -> bool:
+    return bool(getattr(one, name) != getattr(other, name))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import TypeVar
 
 from vllm_observe.clock import Clock
@@ -16,7 +16,8 @@ from vllm_observe.join.coverage import Coverage
 from vllm_observe.join.joiner import Joiner
 from vllm_observe.join.sessions import Sessions
 from vllm_observe.join.usual import UsualRequests
-from vllm_observe.model import EdgeRecord, EngineRecord, JoinedRequest, Limits
+from vllm_observe.logs import EventLog
+from vllm_observe.model import EdgeRecord, EngineRecord, JoinedRequest, Limits, Record
 from vllm_observe.records.fields import FieldMap
 from vllm_observe.records.follow import Follower
 from vllm_observe.records.reader import RecordReader
@@ -29,6 +30,8 @@ __all__ = ["RequestSide"]
 
 #: Longer than most requests take: what they hold meanwhile must not look like a gap in the logs.
 _COVERAGE_PERIOD_S = 600.0
+
+_log = EventLog("requests")
 
 _UNPARSED = "vllm_observe_log_unparsed_total"
 
@@ -85,35 +88,37 @@ class RequestSide:
         sources = [_source(log) for log in settings.request_logs]
         return RecordReader(follower=Follower(sources=sources, clock=self._clock), clock=self._clock)
 
-    def prepare(self, settings: Settings) -> Callable[[], None]:
-        """Make ready for other settings; what is returned goes on with them, and cannot fail.
+    def apply(self, settings: Settings) -> None:
+        """Go on with other settings, of those that can change while running.
 
-        Files that are still followed are then read on where they were.
+        Files that are still followed are read on where they were.
 
         Raises:
-            ConfigError: a setting is wrong.
+            ConfigError: a field map is wrong; the old settings stay.
         """
         reader = self._open(settings)
-
-        def go_on() -> None:
-            self._read_before = self._read_in_all()
-            reader.follower.restore(self._reader.follower.positions())
-            self._reader.follower.close()
-            self._reader = reader
-            self._follows = bool(settings.request_logs)
-            self._classify.targets = self._accounting.targets = settings.targets
-            self._joiner.window = settings.join_window
-
-        return go_on
+        self._read_before = self._read_in_all()
+        reader.follower.restore(self._reader.follower.positions())
+        self._reader.follower.close()
+        self._reader = reader
+        self._follows = bool(settings.request_logs)
+        self._classify.targets = self._accounting.targets = settings.targets
+        self._joiner.window = settings.join_window
 
     def follow(self) -> None:
         """Read what the logs have gained, and count the requests that became whole."""
         for record in self._reader.poll():
+            self._take(record)
+        self._count(self._joiner.close_due(self._clock.monotonic()))
+
+    def _take(self, record: Record) -> None:
+        try:
             if isinstance(record, EdgeRecord | EngineRecord):
                 self._joiner.add(record)
             elif isinstance(record, Limits):
                 self._limits.tell(record)
-        self._count(self._joiner.close_due(self._clock.monotonic()))
+        except Exception as error:  # noqa: BLE001  # a fault of ours must not lose the records behind
+            _log.exception("fault", error)
 
     def drain(self, within: float) -> None:
         """Read the logs to their end and count every request that still waits.
@@ -145,10 +150,17 @@ class RequestSide:
         samples = [view.sample for view in self._tracker.engines()]
         self._coverage.observe(samples, self._clock.monotonic())
 
-    def _engine_down(self, _: JoinedRequest) -> bool:
+    def _engine_down(self, request: JoinedRequest) -> bool:
+        """Whether the engines that may have served a request stand still now."""
+        model = request.model_name
         return bool(self._tracker.answers_without_tokens()) or any(
-            view.stalled for view in self._tracker.engines()
+            view.stalled for view in self._tracker.engines() if model in (None, view.sample.key.model_name)
         )
+
+    @property
+    def capped(self) -> int:
+        """How often a profile or a model was called ``other``, because too many names came before it."""
+        return self._profiles.overflowed + self._models.overflowed
 
     def measure(self) -> None:
         """Bring up to date what the parts count themselves, before it is shown."""
@@ -180,7 +192,6 @@ class RequestSide:
         dropped = {
             "join_full": self._joiner.stats.early,
             "sessions_full": self._sessions.overflowed,
-            "label_cap": self._profiles.overflowed + self._models.overflowed,
         }
         return {
             **_by("vllm_observe_dropped_total", "reason", dropped),

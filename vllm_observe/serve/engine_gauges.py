@@ -11,12 +11,13 @@ from typing import NamedTuple
 from vllm_observe.engine.binding import binding_limit, utilization
 from vllm_observe.engine.tracker import EngineTracker
 from vllm_observe.engine.upgrade import LoraState
+from vllm_observe.engine.watch import EngineWatch
 from vllm_observe.join.cardinality import LabelCap
 from vllm_observe.model import BindingLimit, Family, Limits, Sample, Series, ServiceClass
 from vllm_observe.serve.capacity import kv_capacities
 from vllm_observe.signals import OWN
 
-__all__ = ["engine_gauges", "lora_gauges", "target_info"]
+__all__ = ["engine_gauges", "lora_gauges", "scrape_gauges", "target_info"]
 
 _TABLE = {metric.name: metric for metric in OWN}
 
@@ -65,6 +66,15 @@ def _engine_values(
     answers = tracker.answers_without_tokens()
     if answers is not None:
         yield _Value("vllm_observe_engine_answers_without_tokens", float(answers))
+
+
+def scrape_gauges(watch: EngineWatch) -> list[Family]:
+    """Return how the scraping of a server goes now."""
+    success = watch.failure is None and watch.current() is not None
+    values = [_Value("vllm_observe_scrape_success", float(success))]
+    if success and watch.look is not None:
+        values.append(_Value("vllm_observe_scrape_duration_seconds", watch.look.seconds))
+    return _families(values)
 
 
 def target_info(service_class: ServiceClass, limits: Limits) -> list[Family]:

@@ -118,8 +118,8 @@ class LoraAdapters(msgspec.Struct, frozen=True, kw_only=True):
 class RequestsState(msgspec.Struct, frozen=True, kw_only=True):
     """The requests' side of a sidecar, since the sidecar's start.
 
-    ``joined`` counts requests by outcome, ``slow`` slow and failed ones by cause. ``lag_s`` is the
-    age of the newest record when it was read.
+    ``joined`` counts requests by outcome, ``slow`` slow and failed ones by cause. ``lag_s`` is
+    for how long a log has held lines that were not read yet.
     """
 
     lines: Count = 0
