@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 #: The programs by the fixture that gives their path; Debian calls the last one by the second name.
 PROGRAMS = {
@@ -18,6 +19,12 @@ PROGRAMS = {
 }
 GOLDEN = Path(__file__).parent / "golden"
 DESELECTED = pytest.StashKey[int]()
+
+# No deadline: how long an example takes is the machine's affair. In CI the same examples each time, so
+# that a failure is the change's; everywhere else new ones, so that they find something.
+settings.register_profile("everywhere", deadline=None)
+settings.register_profile("ci", deadline=None, derandomize=True)
+settings.load_profile("ci" if os.environ.get("CI") else "everywhere")
 
 
 def _find(fixture: str) -> Path | None:

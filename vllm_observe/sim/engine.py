@@ -1,0 +1,321 @@
+"""One engine core on a virtual clock: requests in, steps one after the other, ended requests out.
+
+Nothing happens between two events (a step's end, a client that leaves, a deferred request that is
+ready), so an hour takes as long as its events do. Two events at one time happen in the order in
+which the engine can know of them: who arrives at the very end of a step is there for the next.
+"""
+
+from __future__ import annotations
+
+import math
+from enum import Enum
+from heapq import heappop, heappush
+from itertools import count
+from typing import NamedTuple
+
+from vllm_observe.model import EngineKey, EngineSample
+from vllm_observe.sim.cost import Pace
+from vllm_observe.sim.holds import Holds
+from vllm_observe.sim.requests import Arrival, End, Ended, Hold, Live, Stage
+from vllm_observe.sim.scheduler import EngineLimits, Scheduler, Step
+from vllm_observe.sim.tally import Tally
+
+__all__ = ["Engine", "Gauges", "State"]
+
+
+class State(Enum):
+    """What an engine does."""
+
+    LOADING = "loading"  # takes no requests yet
+    SERVING = "serving"
+    SLEEPING = "sleeping"  # takes requests, runs none, and says so
+    HUNG = "hung"  # takes requests and makes no progress, silently
+    DEAD = "dead"  # fails every request
+
+
+class Gauges(NamedTuple):
+    """What vLLM tells of the moment; as of the end of the last step, which is when it tells."""
+
+    running: int = 0
+    waiting: int = 0
+    deferred: int = 0
+    kv_usage: float = 0.0
+
+
+class Engine:
+    """One data-parallel rank.
+
+    Args:
+        key: the served model and the rank.
+        limits: what it may do at most.
+        pace: how long its steps take.
+        now: the time of its start.
+        ready_at: until when it loads the model.
+
+    Attributes:
+        state: what it does; changed by ``become`` and ``crash`` alone.
+        now: the time up to which it was simulated.
+        tally: its counters and histograms.
+        gauges: what it last said of the moment.
+    """
+
+    def __init__(
+        self, *, key: EngineKey, limits: EngineLimits, pace: Pace, now: float = 0.0, ready_at: float = 0.0
+    ) -> None:
+        self.key = key
+        self.limits = limits
+        self.pace = pace
+        self.now = now
+        self.state = State.LOADING if ready_at > now else State.SERVING
+        self.tally = Tally(limits.max_model_len)
+        self.gauges = Gauges()
+        self.scheduler = Scheduler(limits)
+        self._ready_at = ready_at
+        self._step: Step | None = None
+        self._ends_at = math.inf
+        self._left_of_step = 0.0  # of the one that was under way when the engine hung
+        self._last_end = now
+        self._live: dict[Live, None] = {}
+        self._departures: list[tuple[float, int, Live]] = []
+        self._numbers = count()
+        self._ended: list[Ended] = []
+        self._holds = Holds(now)
+
+    # --- What is asked of it
+
+    @property
+    def load(self) -> int:
+        """How much there is to do, as vLLM weighs it to find the rank for a request."""
+        return 4 * len(self.scheduler.waiting) + len(self.scheduler.running)
+
+    def tokens_of(self, live: Live) -> int:
+        """Return the output tokens that a request has by now."""
+        return live.tokens_at(self.scheduler.steps)
+
+    def sample(self, at: float) -> EngineSample:
+        """Return what it tells of itself, as a sample of a time."""
+        tally, gauges = self.tally, self.gauges
+        return EngineSample(
+            at=at,
+            key=self.key,
+            running=gauges.running,
+            waiting=gauges.waiting,
+            waiting_capacity=gauges.waiting - gauges.deferred,
+            waiting_deferred=gauges.deferred,
+            kv_usage=gauges.kv_usage,
+            awake=self.state is not State.SLEEPING,
+            prompt_tokens=tally.prompt_tokens,
+            generation_tokens=tally.generation_tokens,
+            finished=tally.finished.total(),
+            preemptions=tally.preemptions,
+            steps=tally.computed_step_tokens.count,
+            step_tokens=tally.computed_step_tokens.sum,
+        )
+
+    # --- What is done to it
+
+    def submit(self, arrival: Arrival) -> Live:
+        """Take a request at the present time; one that it cannot take ends at once.
+
+        Returns:
+            What to ask for its tokens by, and to let its client leave by.
+        """
+        live = Live.of(arrival, self.now, self.limits.block_size)
+        refusal = self._refusal(live)
+        if refusal is not None:
+            self.tally.rejections += refusal is End.REFUSED and self.state is not State.LOADING
+            live.stage = Stage.OVER
+            self._over(live, refusal)
+            return live
+        live.held_from = self._holds.begin(self.now)
+        self._live[live] = None
+        self.scheduler.waiting.add(live, self.now + arrival.deferred_s)
+        leaves_at = arrival.at + arrival.leaves_after_s
+        if leaves_at < math.inf:
+            heappush(self._departures, (max(leaves_at, self.now), next(self._numbers), live))
+        return live
+
+    def leave(self, live: Live) -> None:
+        """Let the client of a request go away now; of one that is over, nothing."""
+        if live.stage is Stage.OVER:
+            return
+        if live.stage is Stage.DECODE:
+            live.last_token_at = self._last_end
+        if live.preempted_at is not None:
+            live.lost_s += self.now - live.preempted_at
+        if live.scheduled_at is None:
+            live.held = self._holds.of(live, self.now)
+        self.scheduler.drop(live)
+        if self.state is State.SERVING and not self.scheduler.has_work:
+            self._publish()
+        self._over(live, End.LEFT)
+
+    def become(self, state: State) -> None:
+        """Serve, sleep or hang from now on; one that loads or is dead stays so.
+
+        A step that was under way when it hung ends as much later as it hung.
+
+        Raises:
+            ValueError: an engine loads from its start alone, and dies by ``crash``.
+        """
+        if state in {State.LOADING, State.DEAD}:
+            raise ValueError(f"an engine cannot become {state.value}")
+        if self.state in {State.LOADING, State.DEAD}:
+            return
+        if self.state is State.HUNG:
+            self._ends_at = self.now + self._left_of_step
+        if state is State.HUNG:
+            self._left_of_step, self._ends_at = self._ends_at - self.now, math.inf
+        self.state = state
+        self._holds.change(Hold.STEP if state is State.SERVING else Hold.ASLEEP, self.now)
+
+    def crash(self) -> None:
+        """Die: every request fails, and what it last said of itself stays."""
+        for live in list(self._live):
+            self.scheduler.drop(live)
+            self._over(live, End.FAILED)
+        self._step, self._ends_at = None, math.inf
+        self.state = State.DEAD
+
+    def advance(self, until: float) -> list[Ended]:
+        """Simulate up to a time; return the requests that ended by then, in that order."""
+        while True:
+            if self._step is None and self.state is State.SERVING and self.now < until:
+                self._begin()
+            event = self._next_event()
+            if event > until:
+                break
+            self.now = event
+            if event == self._ends_at:
+                self._complete()
+            elif self.state is State.LOADING and event == self._ready_at:
+                self.state = State.SERVING
+            elif self._departures and event == self._departures[0][0]:
+                self.leave(heappop(self._departures)[2])
+        self.now = max(self.now, until)
+        ended, self._ended = self._ended, []
+        return ended
+
+    # --- Its steps
+
+    def _next_event(self) -> float:
+        events = [self._ends_at]
+        if self._departures:
+            events.append(self._departures[0][0])
+        if self.state is State.LOADING:
+            events.append(self._ready_at)
+        elif self._step is None and self.state is State.SERVING:
+            ready_at = self.scheduler.waiting.next_ready_at
+            if ready_at is not None and ready_at > self.now:
+                events.append(ready_at)
+        return min(events)
+
+    def _begin(self) -> None:
+        if not self.scheduler.has_work:
+            return
+        step = self.scheduler.schedule(self.now)
+        self._holds.change(step.hold or Hold.STEP, self.now)
+        for live in step.preempted:
+            self._preempted(live)
+        for live in step.admitted:
+            self._admitted(live)
+        if step.tokens:
+            self._step = step
+            self._ends_at = self.now + self.pace.step(
+                prompt=step.prompt_tokens, decodes=step.decodes, context=step.context
+            )
+
+    def _preempted(self, live: Live) -> None:
+        self.tally.preemptions += 1
+        if live.preempted_at is None:
+            live.preempted_at = self.now
+            if live.first_token_at is not None:
+                live.last_token_at = self._last_end
+
+    def _admitted(self, live: Live) -> None:
+        if live.scheduled_at is not None:
+            return
+        live.scheduled_at = self.now
+        live.cached_tokens = live.computed
+        live.held = self._holds.of(live, self.now)
+        self.tally.prefix_queries += live.prompt_tokens
+        self.tally.prefix_hits += live.cached_tokens
+
+    def _complete(self) -> None:
+        step, self._step, self._ends_at = self._step, None, math.inf
+        if step is None:
+            return
+        decodes = self.scheduler.decoding
+        self.scheduler.complete(step)
+        if decodes:
+            self.tally.itl.observe(self.now - self._last_end, decodes)
+        prompt = cached = 0
+        for live in step.emitted:
+            if live.first_token_at is None:
+                prompt += live.prompt_tokens
+                cached += live.cached_tokens
+            self._emitted(live)
+        self.tally.step(prompt, cached, decodes + len(step.emitted))
+        self._last_end = self.now
+        self._publish()
+        for live in step.finished:
+            live.last_token_at = self.now
+            self._over(live, live.arrival.natural_end)
+
+    def _emitted(self, live: Live) -> None:
+        """Note a token at the end of a prefill: the first, or the first after a preemption."""
+        lost = 0.0 if live.preempted_at is None else self.now - live.preempted_at
+        live.lost_s += lost
+        live.preempted_at = None
+        if live.first_token_at is None:
+            live.first_token_at, live.lost_before_first_s = self.now, lost
+            self.tally.ttft.observe(self.now - live.queued_at)
+        elif live.last_token_at is not None:
+            self.tally.itl.observe(self.now - live.last_token_at)
+        live.last_token_at = self.now
+
+    def _publish(self) -> None:
+        waiting = self.scheduler.waiting
+        self.gauges = Gauges(
+            len(self.scheduler.running), len(waiting), waiting.deferred, self.scheduler.pool.usage
+        )
+
+    # --- Requests that come and go
+
+    def _refusal(self, live: Live) -> End | None:
+        limit = self.limits.max_num_queued_reqs
+        goal = live.arrival.goal
+        if goal < 1 or live.prompt_tokens < 1 or live.prompt_tokens + goal > self.limits.max_model_len:
+            return End.INVALID
+        if self.state is State.DEAD:
+            return End.FAILED
+        full = limit is not None and len(self.scheduler.waiting) >= limit
+        return End.REFUSED if full or self.state is State.LOADING else None
+
+    def _over(self, live: Live, end: End) -> None:
+        self._live.pop(live, None)
+        tokens, gauges = live.generated, self.gauges
+        ended = Ended(
+            arrival=live.arrival,
+            at=self.now,
+            end=end,
+            prompt_tokens=live.prompt_tokens,
+            output_tokens=tokens,
+            cached_tokens=live.cached_tokens,
+            engine=self.key,
+            queued_at=live.queued_at,
+            scheduled_at=live.scheduled_at,
+            first_token_at=live.first_token_at,
+            last_token_at=live.last_token_at,
+            preemptions=live.preemptions,
+            held=live.held,
+            lost_s=live.lost_s,
+            lost_before_first_s=live.lost_before_first_s,
+            ideal_decode_s=self.pace.cost.decode_alone(max(0, tokens - 1), live.prompt_tokens + tokens // 2),
+            running=gauges.running,
+            waiting=gauges.waiting,
+            kv_usage=gauges.kv_usage,
+        )
+        if ended.finished:
+            self.tally.request(ended)
+        self._ended.append(ended)
