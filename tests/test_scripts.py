@@ -75,6 +75,7 @@ def test_an_unknown_release_is_refused_with_the_known_ones(capsys):
 
 
 def test_each_release_has_its_list_of_requirements():
+    assert real_vllm.RELEASES
     for release in real_vllm.RELEASES.values():
         assert release.requirements.exists()
 

@@ -121,8 +121,25 @@ def test_an_engine_that_dies_after_it_served_is_known_by_the_answers_since():
         (some(90), http((CHAT, "2xx", 40))),
         (some(95), http((CHAT, "2xx", 41))),
         (some(95), http((CHAT, "2xx", 43))),
-        (some(95), http((CHAT, "2xx", 44))),
-    ) == [False, False, False, True]
+        (some(95), http((CHAT, "2xx", 45))),
+        (some(95), http((CHAT, "2xx", 46))),
+    ) == [False, False, False, False, True]
+
+
+def test_answers_whose_tokens_were_counted_just_before_them_are_not_held_against_the_engine():
+    assert verdicts(
+        (some(90), http((CHAT, "2xx", 2))),
+        (some(90), http((CHAT, "2xx", 10))),
+        (some(90), http((CHAT, "2xx", 10))),
+    ) == [False, False, False]
+
+
+def test_answers_that_leave_after_the_last_request_ran_are_not_held_against_the_engine():
+    assert verdicts(
+        (some(90) | {"running": 8.0}, http((CHAT, "2xx", 2))),
+        (some(90), http((CHAT, "2xx", 10))),
+        (some(90), http((CHAT, "2xx", 10))),
+    ) == [False, False, False]
 
 
 def test_one_token_more_clears_the_verdict():

@@ -88,7 +88,9 @@ def test_an_idle_engine_is_not_bound(name):
 
 
 def test_full_ranks_with_no_queue_are_not_bound():
-    for now in engine_samples(capture("vllm-0.32.0/data-parallel-2.prom"), at=0.0):
+    ranks = engine_samples(capture("vllm-0.32.0/data-parallel-2.prom"), at=0.0)
+    assert len(ranks) == 2
+    for now in ranks:
         assert utilization(now, SLOTS_8) == 1.0
         assert binding_limit(None, now, SLOTS_8) is BindingLimit.NONE
 

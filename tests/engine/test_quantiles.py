@@ -73,3 +73,25 @@ def test_a_family_is_added_up_over_its_series():
     family = Family("t_seconds", Kind.HISTOGRAM, "", samples)
     assert distribution([family], "t_seconds") == Distribution((0.5, INF), (2.0, 6.0), 8.0, 6.0)
     assert distribution([family], "other_seconds") is None
+
+
+def test_of_histograms_with_different_bounds_those_with_the_most_observations_are_added_up():
+    def engine(number, bounds, counts, total):
+        labels = ("engine", str(number))
+        buckets = [
+            Sample(Series("t_seconds_bucket", (labels, ("le", le))), count)
+            for le, count in zip(bounds, counts, strict=True)
+        ]
+        return [
+            *buckets,
+            Sample(Series("t_seconds_count", (labels,)), counts[-1]),
+            Sample(Series("t_seconds_sum", (labels,)), total),
+        ]
+
+    samples = [
+        *engine(0, ("1", "2", "+Inf"), (1.0, 2.0, 3.0), 4.0),
+        *engine(1, ("0.5", "+Inf"), (5.0, 5.0), 1.0),
+        *engine(2, ("1", "2", "+Inf"), (1.0, 1.0, 4.0), 9.0),
+    ]
+    family = Family("t_seconds", Kind.HISTOGRAM, "", samples)
+    assert distribution([family], "t_seconds") == Distribution((1.0, 2.0, INF), (2.0, 3.0, 7.0), 13.0, 7.0)

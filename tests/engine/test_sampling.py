@@ -108,6 +108,25 @@ def test_of_gauges_that_differ_in_another_label_the_fullest_counts():
     assert only(text).kv_usage == 0.9
 
 
+@pytest.mark.parametrize("told", [("ReplicaId",), ("WorkerId",), ("ReplicaId", "WorkerId")])
+def test_each_replica_on_one_page_has_engines_of_its_own(told):
+    def labels(replica):
+        return ",".join(['model_name="m",engine="0"', *(f'{name}="{name[0]}{replica}"' for name in told)])
+
+    text = "# TYPE vllm:generation_tokens_total counter\n" + "".join(
+        f"vllm:num_requests_running{{{labels(replica)}}} {running}\n"
+        f"vllm:num_requests_waiting{{{labels(replica)}}} {waiting}\n"
+        f"vllm:generation_tokens_total{{{labels(replica)}}} {tokens}\n"
+        for replica, running, waiting, tokens in [(1, 8, 5, 100), (2, 3, 0, 40)]
+    )
+    found = [
+        (s.key.engine, s.running, s.waiting, s.generation_tokens)
+        for s in engine_samples(families(text), at=0)
+    ]
+    name = told[0][0]
+    assert found == [(f"0@{name}1", 8.0, 5.0, 100.0), (f"0@{name}2", 3.0, 0.0, 40.0)]
+
+
 def test_one_bad_finish_reason_makes_their_sum_unknown_rather_than_smaller():
     text = (
         "# TYPE vllm:request_success_total counter\n"

@@ -118,6 +118,22 @@ def test_a_former_name_without_an_engine_is_the_same_engine_0():
     assert list(values(upgraded).values()) == [0.2]
 
 
+def test_a_former_name_without_an_engine_adds_none_to_those_that_today_s_name_has():
+    upgraded = upgrade(
+        f"# TYPE vllm:gpu_cache_usage_perc gauge\nvllm:gpu_cache_usage_perc{{{MODEL}}} 0.1\n"
+        'vllm:gpu_cache_usage_perc{model_name="other"} 0.4\n'
+        "# TYPE vllm:kv_cache_usage_perc gauge\n"
+        f'vllm:kv_cache_usage_perc{{engine="1",{MODEL}}} 0.2\nvllm:kv_cache_usage_perc{{engine="2",{MODEL}}} 0.3\n'
+    )
+
+    assert values(upgraded) == {
+        'vllm:kv_cache_usage_perc{engine="1",model_name="tiny"}': 0.2,
+        'vllm:kv_cache_usage_perc{engine="2",model_name="tiny"}': 0.3,
+        'vllm:kv_cache_usage_perc{engine="0",model_name="other"}': 0.4,
+    }
+    assert not upgraded.dropped
+
+
 def test_two_names_of_different_types_are_no_names_of_one_thing():
     upgraded = upgrade(
         f'# TYPE vllm:x_total counter\nvllm:x_total{{engine="0",{MODEL}}} 1\n'

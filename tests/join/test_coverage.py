@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import pytest
+
 from support.joins import KEY, edge, sample
 from vllm_observe.join.attempts import Attempt
 from vllm_observe.join.coverage import Coverage
@@ -8,12 +10,13 @@ from vllm_observe.join.merge import merge
 PERIOD = 600
 
 
-def request(prompt, completion):
-    return merge("abc", 1, Attempt([edge(prompt_tokens=prompt, completion_tokens=completion)]))
+def request(prompt, completion, end=4.0):
+    record = edge(start=end - 4.0, prompt_tokens=prompt, completion_tokens=completion)
+    return merge("abc", 1, Attempt([record]))
 
 
-def counted(prompt, generation, key=KEY):
-    return sample(0, key=key, prompt_tokens=prompt, generation_tokens=generation)
+def counted(prompt, generation, key=KEY, at=0.0):
+    return sample(at, key=key, prompt_tokens=prompt, generation_tokens=generation)
 
 
 def test_tokens_that_a_request_claims_later_are_accounted_for():
@@ -64,6 +67,35 @@ def test_a_restart_makes_no_tokens():
     for period, value in enumerate([1000, 1000, 5, 5, 5]):
         coverage.observe([counted(value, value)], PERIOD * period)
     assert coverage.unattributed == {"prompt": 0, "completion": 0}
+
+
+def test_a_backlog_of_requests_that_ended_before_the_first_sample_claims_nothing():
+    coverage = Coverage(period=PERIOD)
+    coverage.claim(request(10**6, 10**6, end=-50))  # read before the first scrape
+    coverage.observe([counted(5000, 5000)], 0)
+    coverage.claim(request(10**6, 10**6, end=-50))
+    for period in (0.1, 1, 2):
+        coverage.observe([counted(5100, 5050)], PERIOD * period)
+    assert coverage.unattributed == {"prompt": 100, "completion": 50}
+
+
+@pytest.mark.parametrize("after", [(3, 3), (3, 2000), (2000, 3)])
+def test_tokens_that_a_restart_lost_hide_no_gap_after_it(after):
+    coverage = Coverage(period=PERIOD)
+    coverage.observe([counted(1000, 1000)], 0)
+    coverage.observe([counted(*after, at=100)], 100)
+    coverage.claim(request(700, 700, end=90))  # counted by the process that is gone, after its last scrape
+    grown = (after[0] + 100, after[1] + 50)
+    for period in (1, 2, 3):
+        coverage.observe([counted(*grown, at=PERIOD * period)], PERIOD * period)
+    assert coverage.unattributed == {"prompt": 100, "completion": 50}
+
+
+def test_gaps_before_and_after_a_restart_add_up():
+    coverage = Coverage(period=PERIOD)
+    for period, value in enumerate([0, 100, 100, 100, 5, 35, 35, 35]):
+        coverage.observe([counted(value, 0, at=PERIOD * period)], PERIOD * period)
+    assert coverage.unattributed["prompt"] == 130
 
 
 def test_each_engine_counts_for_itself():

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from vllm_observe.join.identity import candidates, key
+from vllm_observe.join.identity import candidates, indexed, key
 
 UUID = "3f0c9a52-7d1e-4b8a-9c55-0a1b2c3d4e5f"
 
@@ -62,6 +62,25 @@ def test_the_hexadecimal_end_of_a_uuid_is_never_cut():
 def test_a_chat_has_no_index_of_a_prompt():
     assert "user-3" not in candidates("chatcmpl-user-3-1")
     assert "user-3" in candidates("cmpl-user-3-1")
+
+
+@pytest.mark.parametrize(
+    ("engine_id", "client_id"),
+    [
+        ("cmpl-job-1", "job"),
+        ("cmpl-job-1-0", "job-1"),
+        ("3_embd-job-1-0-9be01f77", "job-1"),
+        ("cmpl-job-1-12345678", "job"),  # eight digits are a suffix
+        ("cmpl-deadbeefcafe0001-00c0ffee", None),
+        ("cmpl-12345678", None),
+        ("chatcmpl-job-1", None),
+        ("job-1", None),
+        ("score-line\nbreak-0", "line\nbreak"),
+    ],
+)
+def test_an_index_tells_which_id_is_meant(engine_id, client_id):
+    assert indexed(engine_id) == client_id
+    assert client_id is None or client_id in candidates(engine_id)
 
 
 def test_ids_that_were_cut_at_their_end_meet_all_the_same():

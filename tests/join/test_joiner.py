@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from support.joins import KEY, WINDOW, Desk, T, edge, engine, sample
-from vllm_observe.join.joiner import EXPECT_S, MAX_RECORDS, SETTLE_S
+from vllm_observe.join.joiner import EXPECT_S, MAX_RECORDS, REMEMBER_S, REMEMBER_WINDOWS, SETTLE_S
 from vllm_observe.model import Cause, Evidence, Outcome, Parts
 
 
@@ -37,8 +37,40 @@ def test_a_side_that_never_told_anything_is_not_waited_for():
     desk.add(edge("abc"))
     assert ids(desk.after(SETTLE_S)) == [("abc", 1, "edge")]
     other = Desk()
+    other.join(engine("chatcmpl-first"))
     other.add(engine("chatcmpl-abc"))
     assert ids(other.after(SETTLE_S)) == [("chatcmpl-abc", 1, "engine")]
+
+
+@pytest.mark.parametrize("pause", [0.0, EXPECT_S])
+def test_the_first_engine_part_after_a_start_or_a_pause_waits_for_its_edge_record(pause):
+    desk = Desk()
+    if pause:
+        desk.join(edge("first"), engine("chatcmpl-first"))
+    desk.after(pause)
+    desk.add(engine("chatcmpl-abc", start=pause))
+    assert desk.after(3.5) == []
+    desk.add(edge("abc", start=pause, profile="coder"))
+    (request,) = desk.after(SETTLE_S)
+    assert (request.request_id, request.parts, request.profile) == ("abc", Parts.BOTH, "coder")
+
+
+def test_the_first_edge_record_waits_for_no_engine():
+    desk = Desk()
+    desk.after(EXPECT_S)
+    desk.add(edge("abc"))
+    assert ids(desk.after(SETTLE_S)) == [("abc", 1, "edge")]
+
+
+def test_an_engine_that_never_has_edge_records_is_waited_for_during_one_window_only():
+    desk = Desk()
+    desk.add(engine("chatcmpl-a"))
+    desk.after(WINDOW / 2)
+    desk.add(engine("chatcmpl-b"))
+    assert desk.after(SETTLE_S) == []
+    assert ids(desk.after(WINDOW / 2 - SETTLE_S)) == [("chatcmpl-a", 1, "engine")]
+    desk.add(engine("chatcmpl-c"))
+    assert ids(desk.after(SETTLE_S)) == [("chatcmpl-c", 1, "engine")]
 
 
 def test_a_side_that_told_of_others_is_waited_for_until_the_window_ends():
@@ -67,21 +99,37 @@ def test_an_id_that_nothing_matches_is_still_a_request():
 def test_an_engine_part_goes_to_the_longest_id_that_is_known():
     desk = Desk()
     closed = sorted(
-        desk.join(edge("job"), edge("job-1"), engine("cmpl-job-1")), key=lambda one: one.request_id
+        desk.join(edge("job"), edge("job-deadbeef"), engine("chatcmpl-job-deadbeef")),
+        key=lambda one: one.request_id,
     )
-    assert ids(closed) == [("job", 1, "edge"), ("job-1", 1, "both")]
+    assert ids(closed) == [("job", 1, "edge"), ("job-deadbeef", 1, "both")]
+
+
+@pytest.mark.parametrize("endpoint", ["cmpl", "embd", "pool", "classify", "score", "rerank"])
+@pytest.mark.parametrize("suffix", ["", "-9be01f77", "-12345678"])
+@pytest.mark.parametrize("child", ["", "0_"])
+def test_where_prompts_have_an_index_the_id_without_one_is_meant(endpoint, suffix, child):
+    def part(rest):
+        return engine(f"{child}{endpoint}-{rest}{suffix}")
+
+    closed = Desk().join(edge("job"), edge("job-1"), part("job-0"), part("job-1"), part("job-1-0"))
+    served = {request.request_id: [one.request_id for one in request.engines] for request in closed}
+    assert served["job"] == [part("job-0").request_id, part("job-1").request_id]
+    assert served["job-1"] == [part("job-1-0").request_id]
 
 
 def test_an_id_that_becomes_known_later_still_counts():
     for order in ([0, 1, 2], [1, 0, 2], [2, 0, 1], [2, 1, 0]):
-        records = [edge("job"), engine("cmpl-job-1"), edge("job-1")]
+        records = [edge("job"), engine("chatcmpl-job-deadbeef"), edge("job-deadbeef")]
         closed = Desk().join(*(records[i] for i in order))
-        assert sorted(ids(closed)) == [("job", 1, "edge"), ("job-1", 1, "both")]
+        assert sorted(ids(closed)) == [("job", 1, "edge"), ("job-deadbeef", 1, "both")]
 
 
 def test_of_two_known_ids_the_one_whose_time_fits_is_meant():
-    closed = Desk().join(edge("job", start=0), edge("job-1", start=100), engine("cmpl-job-1", start=0))
-    assert ids(closed) == [("job", 1, "both"), ("job-1", 1, "edge")]
+    closed = Desk().join(
+        edge("job", start=0), edge("job-deadbeef", start=100), engine("chatcmpl-job-deadbeef", start=0)
+    )
+    assert ids(closed) == [("job", 1, "both"), ("job-deadbeef", 1, "edge")]
 
 
 def test_an_id_that_the_app_took_from_the_response_joins_as_it_is():
@@ -99,8 +147,7 @@ def test_both_forms_of_an_id_that_vllm_logs_belong_to_the_request():
 
 
 def test_a_retry_with_the_same_id_is_another_attempt():
-    desk = Desk()
-    closed = desk.join(
+    closed = Desk().join(
         edge(start=0, took=2, outcome=Outcome.TIMEOUT),
         edge(start=3, took=1),
         engine(start=0.1, took=1.8, finish_reason="abort"),
@@ -108,7 +155,6 @@ def test_a_retry_with_the_same_id_is_another_attempt():
     )
     assert ids(closed) == [("abc", 1, "both"), ("abc", 2, "both")]
     assert [request.outcome for request in closed] == [Outcome.TIMEOUT, Outcome.OK]
-    assert desk.joiner.stats.retries == 1
 
 
 def test_a_retry_after_the_first_attempt_has_closed_goes_on_counting():
@@ -116,6 +162,24 @@ def test_a_retry_after_the_first_attempt_has_closed_goes_on_counting():
     assert ids(desk.join(edge(start=0))) == [("abc", 1, "edge")]
     assert ids(desk.join(edge(start=100))) == [("abc", 2, "edge")]
     assert ids(desk.join(edge(start=200))) == [("abc", 3, "edge")]
+
+
+def test_an_id_that_comes_again_after_many_windows_is_no_retry():
+    desk = Desk()
+    desk.join(edge(start=0), engine(start=0))
+    desk.clock.advance(REMEMBER_WINDOWS * WINDOW - 1)
+    assert ids(desk.join(edge(start=600))) == [("abc", 2, "edge")]
+    desk.clock.advance(REMEMBER_WINDOWS * WINDOW)
+    assert ids(desk.join(edge(start=1200))) == [("abc", 1, "edge")]
+    assert list(desk.joiner._closed.groups) == ["abc"]
+
+
+def test_an_id_is_remembered_for_some_minutes_however_short_the_window_is():
+    desk = Desk()
+    desk.joiner.window = 1.0
+    desk.join(edge(start=0))
+    desk.clock.advance(REMEMBER_S - WINDOW)
+    assert ids(desk.join(edge(start=600))) == [("abc", 2, "edge")]
 
 
 def test_records_of_app_proxy_and_middleware_are_one_attempt_outermost_first():
@@ -149,13 +213,11 @@ def test_two_requests_at_once_under_one_id_are_never_merged():
     assert [request.engines[0].ts < T + 5 for request in closed] == [True, False]
 
 
-def test_parts_that_fit_two_attempts_pair_up_and_are_counted_as_ambiguous():
-    desk = Desk()
-    closed = desk.join(
+def test_parts_that_fit_two_attempts_pair_up():
+    closed = Desk().join(
         edge(start=0, took=4), edge(start=1, took=4), engine(start=1.5, took=1), engine(start=1.6, took=2)
     )
     assert [len(request.engines) for request in closed] == [1, 1]
-    assert desk.joiner.stats.ambiguous == 1
 
 
 def test_children_and_prompts_are_engine_parts_of_one_request():
@@ -193,7 +255,6 @@ def test_a_line_that_is_read_twice_is_one_record():
     desk = Desk()
     (request,) = desk.join(edge(), edge(), engine(), engine())
     assert (len(request.edges), len(request.engines)) == (1, 1)
-    assert desk.joiner.stats.duplicates == 2
 
 
 def test_a_line_that_is_read_again_after_its_request_has_closed_is_no_other_request():
@@ -201,45 +262,29 @@ def test_a_line_that_is_read_again_after_its_request_has_closed_is_no_other_requ
     desk.join(edge(), engine())
     assert desk.join(edge(), engine()) == []
     assert desk.join(edge(), engine()) == []
-    assert desk.joiner.take_amended() == []
 
 
-def test_an_engine_part_that_comes_late_amends_its_request():
+@pytest.mark.parametrize(
+    ("first", "late"),
+    [
+        (edge(), engine()),
+        (engine(), edge()),
+        (engine("abc"), edge("abc")),
+        (edge(start=0.1, took=3.8), edge(start=0, took=4)),
+    ],
+)
+def test_a_part_that_comes_late_is_no_other_request_and_no_retry(first, late):
     desk = Desk()
-    (first,) = desk.join(edge())
-    assert desk.join(engine()) == []
-    (amendment,) = desk.joiner.take_amended()
-    assert amendment.before == (first,)
-    assert (amendment.after.request_id, amendment.after.attempt) == ("abc", 1)
-    assert amendment.after.parts is Parts.BOTH
-    assert desk.joiner.take_amended() == []
-    assert dict(desk.joiner.stats.closed) == {Parts.EDGE: 1}
+    assert len(desk.join(first)) == 1
+    assert desk.join(late) == []
+    assert desk.join(first, late) == []
+    assert ids(desk.join(edge(start=100))) == [("abc", 2, "edge")]
 
 
-def test_an_edge_record_that_comes_late_amends_the_engines_request():
+def test_of_two_attempts_that_were_taken_for_one_the_second_is_a_request_too():
     desk = Desk()
-    (first,) = desk.join(engine())
-    assert (first.request_id, first.parts) == ("chatcmpl-abc", Parts.ENGINE)
-    assert desk.join(edge(session_id="s1")) == []
-    (amendment,) = desk.joiner.take_amended()
-    assert amendment.before == (first,)
-    assert (amendment.after.request_id, amendment.after.session_id) == ("abc", "s1")
-
-
-def test_an_outer_record_that_comes_late_amends_and_is_no_retry():
-    desk = Desk()
-    desk.join(edge(start=0.1, took=3.8))
-    assert desk.join(edge(start=0, took=4)) == []
-    (amendment,) = desk.joiner.take_amended()
-    assert amendment.after.duration_s == 4
-
-
-def test_a_late_part_finds_the_attempt_that_it_belongs_to():
-    desk = Desk()
-    desk.join(edge(start=0, took=2), edge(start=10, took=2))
-    desk.join(engine(start=10.1, took=1.8))
-    (amendment,) = desk.joiner.take_amended()
-    assert amendment.after.attempt == 2
+    assert len(desk.join(engine(start=0.1, took=3), engine(start=2.1, took=3))) == 1
+    assert ids(desk.join(edge(start=0, took=4), edge(start=2, took=4))) == [("abc", 2, "both")]
 
 
 # --- Bounds

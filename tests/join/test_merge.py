@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 
+import msgspec
 import pytest
 
 from support.joins import edge, engine
@@ -116,9 +117,31 @@ def test_an_engine_that_went_on_after_its_client_had_left_is_believed():
     assert request(edge(took=4, outcome=Outcome.ABORT), engines=[part]).engines == (part,)
 
 
+@pytest.mark.parametrize("wrong", [-0.5, 5.5, 86_400.0, math.inf, math.nan])
+def test_a_first_token_that_cannot_be_true_is_not_known(wrong):
+    merged = request(edge(took=4, ttft_s=wrong, prompt_tokens=7, stream=True))
+    assert (merged.ttft_s, merged.duration_s, merged.prompt_tokens) == (None, 4.0, 7)
+    assert merged.phases == Phases()
+
+
+def test_a_first_token_may_come_after_the_end_by_rounding():
+    assert request(edge(took=1, ttft_s=1.2)).ttft_s == 1.2
+
+
+@pytest.mark.parametrize("wrong", [-1.0, math.inf, math.nan])
+def test_a_duration_that_cannot_be_true_bounds_nothing(wrong):
+    merged = request(
+        msgspec.structs.replace(edge(), duration_s=wrong), engines=[engine(took=3.0, queue_s=1.0)]
+    )
+    assert (merged.edges[0].duration_s, merged.duration_s, merged.engines[0].queue_s) == (None, 3.0, 1.0)
+
+
 def test_believable_records_are_passed_on_as_they_are():
     part = engine(took=3.9, queue_s=1.0, prefill_s=0.5, decode_s=2.0)
-    assert request(edge(took=4), engines=[part]).engines[0] is part
+    seen = edge(took=4, ttft_s=1.5)
+    merged = request(seen, engines=[part])
+    assert merged.engines[0] is part
+    assert merged.edges[0] is seen
 
 
 @pytest.mark.parametrize(

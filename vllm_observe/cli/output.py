@@ -16,7 +16,7 @@ __all__ = ["make_safe", "write"]
 def make_safe() -> None:
     """Let standard output take every character, as a question mark where its encoding has none."""
     with contextlib.suppress(AttributeError):  # a test's replacement for it takes all of them anyway
-        sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
+        sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]  # not every TextIO
 
 
 def write(text: str) -> None:

@@ -17,7 +17,8 @@ def amount(value: float | None) -> str:
     if value is None:
         return UNKNOWN
     if value < _EXACT_BELOW:
-        return f"{value:.3g}" if value < 99.95 and value != int(value) else f"{value:,.0f}"  # noqa: PLR2004
+        digits = ".3g" if value < 99.95 and value != int(value) else ",.0f"  # noqa: PLR2004  # 100 once rounded
+        return f"{value:{digits}}"
     size, name = next((size, name) for size, name in _MULTIPLES if value >= size)
     return f"{value / size:.3g} {name}"
 

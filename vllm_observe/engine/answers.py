@@ -63,12 +63,15 @@ class AnswerWatch:
     """Counts the answers of one process since its engines last made a token or had work.
 
     While there is work, answers may be those of clients that left a long queue, and the stall watch
-    judges. Counters begin at 0 with the process, so a server that has answered and never counted a
+    judges. vLLM counts a request's tokens before its answer, so the answers are counted from the first
+    scrape at which the engines rest: what was still on its way out until then is not held against
+    them. Counters begin at 0 with the process, so a server that has answered and never counted a
     token is known at the first scrape.
     """
 
     def __init__(self) -> None:
         self._made: dict[tuple[EngineKey, str], float] = {}
+        self._busy = False
         self._answers_then: float | None = 0.0
         self._answers_since: float | None = None
 
@@ -82,7 +85,8 @@ class AnswerWatch:
         }
         moved = any(value != self._made.get(counter, 0.0) for counter, value in made.items())
         answers = generation_answers(families)
-        if moved or any(map(work_present, samples)) or self._answers_then is None:
+        was_busy, self._busy = self._busy, moved or any(map(work_present, samples))
+        if self._busy or was_busy or self._answers_then is None:
             self._answers_then = answers
         self._made = made
         self._answers_since = increase(self._answers_then, answers) if made else None

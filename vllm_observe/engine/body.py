@@ -25,9 +25,9 @@ def check_status(status: int, where: str) -> None:
             ScrapeFailure.AUTH,
             "give it the right token in scrape_token_file (--scrape-token-file)",
         )
-    elif 400 <= status < 500:  # noqa: PLR2004
+    elif 400 <= status < 500:  # noqa: PLR2004  # the same
         reason, mend = ScrapeFailure.HTTP_CLIENT, "check --vllm-url and --metrics-path"
-    elif status >= 500:  # noqa: PLR2004
+    elif status >= 500:  # noqa: PLR2004  # the same
         reason, mend = ScrapeFailure.HTTP_SERVER, "metrics are unavailable, the engine may well be serving"
     else:
         reason, mend = ScrapeFailure.MALFORMED, "this is no answer to a GET"

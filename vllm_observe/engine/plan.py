@@ -180,26 +180,27 @@ def _ranked(name: str, sources: list[_Source]) -> list[_Source]:
 def _points(name: str, sources: Sequence[_Source], dropped: Counter[Drop]) -> list[Point]:
     """Upgrade the series of a family's sources.
 
-    Two sources are two names for the same numbers, so each engine is read under one name only. In
-    one source the series that differ in their process alone are one point.
+    Two sources are two names for the same numbers, so each engine is read under one name only, and a
+    model whose engines a better source names has none without a name. In one source the series that
+    differ in their process alone are one point.
     """
     processes: dict[Series, dict[str | None, int]] = {}
-    served: set[tuple[str | None, ...]] = set()
+    served: set[tuple[str | None, str | None]] = set()
     for source in sources:
         if source.kind is not sources[0].kind:
             dropped[Drop.NAME_CLASH] += len(source.samples)
             continue
-        engines = set()
+        engines, models = set(), {model for model, _ in served}
         for place, today, exposed in source.samples:
             series, process = _series(exposed, today, name)
             if series is None:
                 dropped[Drop.NAME_CLASH] += 1
                 continue
-            engine = (series.label("model_name"), series.label("engine"))
-            engines.add(engine)
-            places = processes.get(series, {})
-            if engine in served:
+            model, engine = series.label("model_name"), series.label("engine")
+            if (model, engine) in served or (exposed.label("engine") is None and model in models):
                 continue
+            engines.add((model, engine))
+            places = processes.get(series, {})
             if places and (process in places or None in {process, *places}):
                 dropped[Drop.DUPLICATE] += 1
                 continue

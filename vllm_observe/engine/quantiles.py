@@ -8,12 +8,13 @@ above the last finite bound.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+import operator
+from collections.abc import Iterable
 from itertools import pairwise
 
 import msgspec
 
-from vllm_observe.model import Family
+from vllm_observe.model import Family, Series
 
 __all__ = ["Distribution", "Quantile", "distribution"]
 
@@ -54,6 +55,11 @@ class Distribution(msgspec.Struct, frozen=True):
         share = (rank - before) / inside if inside > 0 else 1.0
         return Quantile(lower + (upper - lower) * share)
 
+    def plus(self, other: Distribution) -> Distribution:
+        """Both together; they have the same bounds."""
+        counts = tuple(map(operator.add, self.cumulative, other.cumulative))
+        return Distribution(self.bounds, counts, self.total + other.total, self.count + other.count)
+
     def since(self, earlier: Distribution) -> Distribution | None:
         """What was observed since an earlier look; ``None`` after a restart or with other buckets."""
         if self.bounds != earlier.bounds or self.count < earlier.count:
@@ -65,31 +71,50 @@ class Distribution(msgspec.Struct, frozen=True):
 
 
 def distribution(families: Iterable[Family], name: str) -> Distribution | None:
-    """Add up a histogram family over all its series.
+    """Add up a histogram family over its engines.
 
     Args:
         families: an exposition under today's names.
         name: the family's name.
 
     Returns:
-        The sum of all its series that share one set of bounds; ``None`` where the family is absent.
+        The sum of all that share one set of bounds; of several sets that with the most observations,
+        since they cannot be added. ``None`` where the family is absent.
     """
     family = next((family for family in families if family.name == name), None)
     if family is None:
         return None
-    by_bound: dict[float, float] = {}
-    total = count = 0.0
+    parts: dict[frozenset[tuple[str, str]], _Part] = {}
     for series, value, _ in family.samples:
+        labels = frozenset(pair for pair in series.labels if pair[0] != "le")
+        parts.setdefault(labels, _Part()).add(series, value)
+    sums: dict[tuple[float, ...], Distribution] = {}
+    for seen in (part.distribution() for part in parts.values()):
+        before = sums.get(seen.bounds)
+        sums[seen.bounds] = seen if before is None else before.plus(seen)
+    return max(sums.values(), key=lambda seen: seen.count, default=None)
+
+
+class _Part:
+    """The samples of one histogram."""
+
+    def __init__(self) -> None:
+        self._buckets: dict[float, float] = {}
+        self._total = self._count = 0.0
+
+    def add(self, series: Series, value: float) -> None:
         if series.name.endswith("_bucket"):
             bound = _number(series.label("le"))
             if bound is not None:
-                by_bound[bound] = by_bound.get(bound, 0.0) + value
+                self._buckets[bound] = value
         elif series.name.endswith("_sum"):
-            total += value
+            self._total = value
         elif series.name.endswith("_count"):
-            count += value
-    bounds: Sequence[float] = sorted(by_bound)
-    return Distribution(tuple(bounds), tuple(by_bound[bound] for bound in bounds), total, count)
+            self._count = value
+
+    def distribution(self) -> Distribution:
+        bounds = tuple(sorted(self._buckets))
+        return Distribution(bounds, tuple(map(self._buckets.__getitem__, bounds)), self._total, self._count)
 
 
 def _number(text: str | None) -> float | None:

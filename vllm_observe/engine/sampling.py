@@ -48,12 +48,16 @@ _BY_FAMILY = {
 _ADD = {
     source.field: max if BY_KEY[source.signal].combine is Combine.MAX else operator.add for source in _SOURCES
 }
+#: What tells replicas apart where one page shows them all, as that of a Ray node does; the first that
+#: is there is enough.
+_REPLICA = ("ReplicaId", "WorkerId")
 
 
 def engine_samples(families: Iterable[Family], at: float) -> list[EngineSample]:
     """Return the state of each engine in an exposition, in the order of their keys.
 
-    A label that a release does not have is empty in the key, as it is for Prometheus. What is not
+    A label that a release does not have is empty in the key, as it is for Prometheus. Each replica has
+    engines, and so limits, of its own: it is named in the key, behind the rank. What is not
     exposed is ``None``, and so is what no gauge or counter can be: NaN, infinite or negative.
 
     Args:
@@ -77,7 +81,9 @@ def _has(series: Series, label: tuple[str, str] | None) -> bool:
 
 
 def _key(series: Series) -> EngineKey:
-    return EngineKey(series.label("model_name") or "", series.label("engine") or "")
+    engine = series.label("engine") or ""
+    replica = next(filter(None, map(series.label, _REPLICA)), None)
+    return EngineKey(series.label("model_name") or "", f"{engine}@{replica}" if replica else engine)
 
 
 def _sample(at: float, key: EngineKey, fields: dict[str, float]) -> EngineSample:

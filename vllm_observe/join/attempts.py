@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from vllm_observe.model import EdgeRecord, EngineRecord, JoinedRequest
+from vllm_observe.model import EdgeRecord, EngineRecord
 
 __all__ = ["Attempt", "arrange", "engine_start", "misfit"]
 
@@ -27,12 +27,12 @@ _R = TypeVar("_R", EdgeRecord, EngineRecord)
 
 @dataclass(slots=True)
 class Attempt:
-    """One attempt's records, and the requests that were handed out of them before: one, as a rule."""
+    """One attempt's records."""
 
     edges: list[EdgeRecord] = field(default_factory=list)  # outermost first
     engines: list[EngineRecord] = field(default_factory=list)  # in order of their start
-    told: list[JoinedRequest] = field(default_factory=list)
-    grown: bool = False  # a record came since it was told
+    number: int = 0  # among its id's, from 1; 0 where it has none yet
+    told: bool = False  # a request was handed out of it, or of a part of it
 
     @property
     def started_at(self) -> float:
@@ -43,6 +43,12 @@ class Attempt:
     def size(self) -> int:
         """How many records it holds."""
         return len(self.edges) + len(self.engines)
+
+    def inherit(self, other: Attempt) -> None:
+        """Take the place of another, of which something was handed out; only one attempt can."""
+        self.told |= other.told
+        self.number = self.number or other.number
+        other.told, other.number = False, 0
 
 
 def engine_start(part: EngineRecord) -> float:
@@ -62,33 +68,26 @@ def misfit(part: EngineRecord, edge: EdgeRecord) -> float:
 
 def arrange(
     told: Collection[Attempt], edges: Collection[EdgeRecord], engines: Collection[EngineRecord]
-) -> tuple[list[Attempt], bool]:
-    """Sort records into the attempts that were told before and into new ones.
+) -> list[Attempt]:
+    """Sort records into the attempts that were told before and into new ones, in order of their start.
 
     The order of the records does not matter. An attempt that was told of engine parts alone dissolves
-    where there is an edge record: its parts go where they fit, and what was told of them goes along.
-
-    Returns:
-        the attempts by their start, and whether some engine part fitted two of them equally well.
+    where there is an edge record: its parts go where they fit, and that it was told goes along.
     """
     attempts = [attempt for attempt in told if attempt.edges]
     for edge in _sorted(edges, _outermost_first):
         _place_edge(attempts, edge)
     if not attempts:
-        return _by_overlap(told, engines), False
+        return _by_overlap(told, engines)
     attempts.sort(key=lambda attempt: attempt.started_at)
     dissolved = {part: attempt for attempt in told if not attempt.edges for part in attempt.engines}
     placed = {part for attempt in attempts for part in attempt.engines}
-    ambiguous = False
     for part in _sorted({*dissolved, *engines} - placed, _by_start):
-        home, tied = _best(attempts, part)
-        ambiguous |= tied
+        home = _best(attempts, part)
         home.engines.append(part)
-        home.grown = True
         if part in dissolved:
-            home.told += dissolved[part].told
-            dissolved[part].told = []
-    return _in_order(attempts), ambiguous
+            home.inherit(dissolved[part])
+    return _in_order(attempts)
 
 
 def _sorted(records: Collection[_R], order: Callable[[_R], tuple[float, float, str]]) -> Iterable[_R]:
@@ -111,11 +110,10 @@ def _slack(edge: EdgeRecord) -> float:
 def _place_edge(attempts: list[Attempt], edge: EdgeRecord) -> None:
     around = [attempt for attempt in attempts if _nest(edge, attempt.edges[0])]
     if not around:
-        attempts.append(Attempt(edges=[edge], grown=True))
+        attempts.append(Attempt(edges=[edge]))
         return
     home = min(around, key=lambda attempt: attempt.edges[0].duration_s or 0.0)
     insort(home.edges, edge, key=_outermost_first)
-    home.grown = True
 
 
 def _nest(one: EdgeRecord, other: EdgeRecord) -> bool:
@@ -125,17 +123,17 @@ def _nest(one: EdgeRecord, other: EdgeRecord) -> bool:
     return (begins >= -slack and ends <= slack) or (begins <= slack and ends >= -slack)
 
 
-def _best(attempts: Sequence[Attempt], part: EngineRecord) -> tuple[Attempt, bool]:
-    """Find the attempt that a part fits into best, and say whether it fits another just as well.
+def _best(attempts: Sequence[Attempt], part: EngineRecord) -> Attempt:
+    """Find the attempt that a part fits into best.
 
     Between equals the least served comes first, so that parts and attempts pair up by time.
     """
     if len(attempts) == 1:
-        return attempts[0], False
+        return attempts[0]
     misfits = [misfit(part, attempt.edges[0]) for attempt in attempts]
     least = min(misfits)
     equals = [attempt for attempt, seconds in zip(attempts, misfits, strict=True) if seconds == least]
-    return min(equals, key=lambda attempt: (len(attempt.engines), _distance(part, attempt))), len(equals) > 1
+    return min(equals, key=lambda attempt: (len(attempt.engines), _distance(part, attempt)))
 
 
 def _distance(part: EngineRecord, attempt: Attempt) -> float:
@@ -152,14 +150,12 @@ def _by_overlap(told: Iterable[Attempt], engines: Collection[EngineRecord]) -> l
             home = Attempt()
             attempts.append(home)
         home.engines.append(part)
-        home.grown = True
     return _in_order(attempts)
 
 
 def _in_order(attempts: list[Attempt]) -> list[Attempt]:
     for attempt in attempts:
-        if attempt.grown:
-            attempt.engines = list(_sorted(attempt.engines, _by_start))
+        attempt.engines = list(_sorted(attempt.engines, _by_start))
     return attempts
 
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection
 
 from vllm_observe.engine.sampling import increase
 from vllm_observe.model import EngineKey, EngineSample, JoinedRequest
 
 __all__ = ["Coverage"]
+
+_COUNTERS = {"prompt": "prompt_tokens", "completion": "generation_tokens"}
+_NONE = dict.fromkeys(_COUNTERS, 0.0)
 
 
 class Coverage:
@@ -17,6 +21,9 @@ class Coverage:
     counted than claimed, and only the least difference of a whole period was certainly never
     claimed: what the requests under way hold is not taken for a gap, or at most once.
 
+    The comparison begins with the first sample, and anew with the first after a restart, since what
+    was counted before it is not known. Requests that ended before it claim nothing, therefore.
+
     Args:
         period: seconds, longer than requests commonly take to run and to be joined.
 
@@ -25,15 +32,22 @@ class Coverage:
     """
 
     def __init__(self, *, period: float) -> None:
-        self.unattributed = {"prompt": 0.0, "completion": 0.0}
+        self.unattributed = dict(_NONE)
         self._period = period
-        self._ends: float | None = None
+        self._begin((), 0.0)
+
+    def _begin(self, samples: Collection[EngineSample], now: float) -> None:
+        self._since = min((sample.at for sample in samples), default=math.inf)
+        self._ends = now + self._period
         self._last: dict[EngineKey, EngineSample] = {}
-        self._open = {"prompt": 0.0, "completion": 0.0}  # counted and not yet claimed
-        self._least = dict(self._open)
+        self._told = dict(self.unattributed)  # of the comparisons before this one
+        self._open = dict(_NONE)  # counted and not yet claimed
+        self._least = dict(_NONE)
 
     def claim(self, request: JoinedRequest) -> None:
         """Take a request's tokens as accounted for."""
+        if request.ended_at < self._since:
+            return
         self._open["prompt"] -= request.prompt_tokens or 0
         self._open["completion"] -= request.completion_tokens or 0
         self._note()
@@ -41,18 +55,18 @@ class Coverage:
     def observe(self, samples: Collection[EngineSample], now: float) -> None:
         """Take the engines' counters as scraped at a time of a monotonic clock.
 
-        The first sample of an engine, and the first after a restart, only begins the comparison.
+        The first sample of an engine only begins its comparison.
         """
+        if not self._last or any(_fell(self._last.get(sample.key, sample), sample) for sample in samples):
+            self._begin(samples, now)
         for sample in samples:
             last = self._last.get(sample.key, sample)
-            self._open["prompt"] += increase(last.prompt_tokens, sample.prompt_tokens) or 0.0
-            self._open["completion"] += increase(last.generation_tokens, sample.generation_tokens) or 0.0
+            for kind, counter in _COUNTERS.items():
+                self._open[kind] += increase(getattr(last, counter), getattr(sample, counter)) or 0.0
             self._last[sample.key] = sample
-        if self._ends is None:
-            self._ends = now + self._period
-        elif now >= self._ends:
+        if now >= self._ends:
             for kind, tokens in self._least.items():
-                self.unattributed[kind] = max(self.unattributed[kind], tokens)
+                self.unattributed[kind] = max(self.unattributed[kind], self._told[kind] + tokens)
             self._least = dict(self._open)
             self._ends = now + self._period
         self._note()
@@ -60,3 +74,9 @@ class Coverage:
     def _note(self) -> None:
         for kind, tokens in self._open.items():
             self._least[kind] = min(self._least[kind], tokens)
+
+
+def _fell(before: EngineSample, now: EngineSample) -> bool:
+    """Say whether a counter is lower than it was: another process counts."""
+    values = ((getattr(before, counter), getattr(now, counter)) for counter in _COUNTERS.values())
+    return any(None not in pair and pair[1] < pair[0] for pair in values)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import takewhile
 
 from vllm_observe.join.attempts import Attempt, misfit
 from vllm_observe.model import EdgeRecord, EngineRecord
@@ -19,8 +20,9 @@ class Group:
 
     request_id: str
     candidates: tuple[str, ...] = ()  # of an engine's id: what else it may stand for
-    since: float = 0.0  # when the first of the new records came
-    heard: float = 0.0  # when the last did
+    indexed: str | None = None  # the one of them that lacks just the index of a prompt
+    since: float = 0.0  # when it was put on its shelf
+    heard: float = 0.0  # when its last record came
     edges: list[EdgeRecord] = field(default_factory=list)
     engines: list[EngineRecord] = field(default_factory=list)
     told: list[Attempt] = field(default_factory=list)
@@ -60,8 +62,9 @@ class Shelf:
         """Whether it holds more than it may."""
         return len(self.groups) > self._most or self._records > _MEAN_RECORDS * self._most
 
-    def put(self, name: str, group: Group) -> None:
+    def put(self, name: str, group: Group, now: float) -> None:
         """Put a group last."""
+        group.since = now
         self.groups[name] = group
         self._records += group.size
 
@@ -70,6 +73,10 @@ class Shelf:
         group = self.groups.pop(name)
         self._records -= group.size
         return group
+
+    def aged(self, now: float, seconds: float) -> list[str]:
+        """List the groups that have been here for so many seconds, the first put first."""
+        return list(takewhile(lambda name: now - self.groups[name].since >= seconds, self.groups))
 
     def grew(self, records: int) -> None:
         """Take note of records that a group on it has got."""

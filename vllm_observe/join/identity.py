@@ -3,7 +3,8 @@
 vLLM makes ``0_cmpl-abc-1-9be01f77`` of a client's ``abc``, in part or in whole, by endpoint and by
 release. Undoing that blindly is wrong: a UUID ends in hexadecimal digits and a client may itself
 send ``cmpl-7-0``. So nothing is cut here; `candidates` lists what could be meant, and only an id
-that an edge record brought makes one of them true.
+that an edge record brought makes one of them true. Where an endpoint takes several prompts vLLM
+always adds the prompt's index, so that among known ids `indexed` is the one that is meant.
 """
 
 from __future__ import annotations
@@ -11,16 +12,14 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-__all__ = ["candidates", "key"]
+__all__ = ["candidates", "indexed", "key"]
 
 # Records cut an id of more than 256 characters after 240 of them at the earliest, and what vLLM puts
 # around one has less than 40: so up to here an id is whole in both its forms.
 _KEY_LENGTH = 200
 
-_ENDPOINTS = (
-    "chatcmpl|cmpl|embd|pool|classify|score|rerank|transcribe|translate|trsc|tokn|tokenize"
-    "|generate-tokens|decision|resp"
-)
+_OF_PROMPTS = "cmpl|embd|pool|classify|score|rerank"
+_ENDPOINTS = f"chatcmpl|{_OF_PROMPTS}|transcribe|translate|trsc|tokn|tokenize|generate-tokens|decision|resp"
 # What vLLM puts around an id, the outermost first; the group is what remains without it.
 _DECORATIONS = tuple(
     re.compile(pattern, re.DOTALL)
@@ -32,6 +31,8 @@ _DECORATIONS = tuple(
         rf"(?:{_ENDPOINTS})-(.*)",
     )
 )
+# As vLLM makes it of a prompt of several. Eight digits are no index but a random suffix.
+_INDEXED = re.compile(rf"(?:[0-9]+_)?(?:{_OF_PROMPTS})-(.*)-[0-9]{{1,7}}(?:-[0-9a-f]{{8}})?", re.DOTALL)
 
 
 def key(request_id: str) -> str:
@@ -49,3 +50,9 @@ def candidates(engine_id: str) -> Sequence[str]:
     for decoration in _DECORATIONS:
         stems += [match[1] for match in map(decoration.fullmatch, stems) if match]
     return list(dict.fromkeys(map(key, sorted(stems, key=len, reverse=True))))
+
+
+def indexed(engine_id: str) -> str | None:
+    """Return the id that remains of a prompt's without its index, as its `key`; ``None`` for any other."""
+    match = _INDEXED.fullmatch(engine_id)
+    return match and key(match[1])

@@ -7,29 +7,31 @@ request closes, since only then it is known which ids clients have sent. Two que
   request may be in the middleware's log and in the app's, and have several answers.
 - Can it become whole? A side that no record of has come for some minutes is not waited for: a server
   whose engine writes no records has every request closed as soon as its log tells of it.
+  Who is silent is only known once somebody has spoken: engine parts, which are written first, wait
+  for their edge record at the start and after a pause.
 
-Otherwise the window ends the wait. What comes later amends what was handed out.
+Otherwise the window ends the wait. What comes later is known for some windows as a part of what was
+handed out, and is not counted again.
 """
 
 from __future__ import annotations
 
-from collections import Counter, deque
+import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import takewhile
-from typing import NamedTuple
 
 import msgspec
 
 from vllm_observe.clock import Clock
 from vllm_observe.join.attempts import Attempt, arrange
 from vllm_observe.join.groups import Group, Shelf
-from vllm_observe.join.identity import candidates, key
+from vllm_observe.join.identity import candidates, indexed, key
 from vllm_observe.join.merge import merge
 from vllm_observe.join.surroundings import EngineHistory, Surroundings, surroundings
-from vllm_observe.model import EdgeRecord, EngineRecord, Evidence, JoinedRequest, Parts
+from vllm_observe.model import EdgeRecord, EngineRecord, Evidence, JoinedRequest
 
-__all__ = ["Amendment", "Classify", "JoinStats", "Joiner"]
+__all__ = ["Classify", "JoinStats", "Joiner"]
 
 #: Seconds without another part after which a request that is whole closes. Two logs are read in turn,
 #: and a logger may flush once a second.
@@ -38,37 +40,22 @@ SETTLE_S = 2.0
 EXPECT_S = 600.0
 #: Records that one id may hold at once: one that everybody sends neither waits nor fills the memory.
 MAX_RECORDS = 128
-#: Attempts of one id that late parts can still amend.
+#: Attempts of one id that are remembered for parts that come late or twice.
 KEPT_ATTEMPTS = 8
-
-#: Amendments to keep until they are taken; a caller that does not want them need not take them.
-KEPT_AMENDMENTS = 10_000
+#: How long a closed id is remembered for them: so many windows, and so many seconds at the least. An id
+#: that comes again after that is no retry.
+REMEMBER_WINDOWS = 10
+REMEMBER_S = 600.0
 
 #: Names the cause of a slow or failed request, by the engine's samples around it.
 Classify = Callable[[JoinedRequest, Surroundings], Evidence | None]
-
-
-class Amendment(NamedTuple):
-    """A request of which more is known now than when it was handed out; it is not to be counted.
-
-    ``before`` holds more than one where an edge record came so late that its engine parts had been
-    taken for requests of their own.
-    """
-
-    before: tuple[JoinedRequest, ...]
-    after: JoinedRequest
 
 
 @dataclass(slots=True)
 class JoinStats:
     """What happened since the start."""
 
-    closed: Counter[Parts] = field(default_factory=Counter)  # requests handed out
-    retries: int = 0  # of these, attempts after an id's first
-    ambiguous: int = 0  # times that an engine part fitted two attempts equally well
-    amended: int = 0  # requests that a late part amended
     early: int = 0  # requests closed before their time, because a bound was reached
-    duplicates: int = 0  # records that came twice
 
 
 class Joiner:
@@ -105,8 +92,8 @@ class Joiner:
         self._claims: dict[str, dict[str, None]] = {}  # what an engine's id may stand for -> its key
         self._settling: dict[str, None] = {}  # open ids to look at once they are quiet, in that order
         self._last: dict[type, float] = {}  # when each side last told of a request
+        self._began = -math.inf  # when either side began to tell of some, after a pause of both
         self._ready: list[JoinedRequest] = []
-        self._amended: deque[Amendment] = deque(maxlen=KEPT_AMENDMENTS)
 
     @property
     def pending(self) -> int:
@@ -116,11 +103,14 @@ class Joiner:
     def add(self, record: EdgeRecord | EngineRecord) -> None:
         """Take a record. Where that reaches a bound, the request that waits longest closes early."""
         now = self._clock.monotonic()
+        if now - max(self._last.values(), default=-math.inf) >= EXPECT_S:
+            self._began = now
         self._last[type(record)] = now
+        for old in self._closed.aged(now, max(REMEMBER_WINDOWS * self.window, REMEMBER_S)):
+            self._forget(old)
         name = key(record.request_id)
         known = self._find(name)
         if known is not None and record in known:
-            self.stats.duplicates += 1
             return
         group = self._reopen(name, record, now)
         if isinstance(record, EdgeRecord):
@@ -144,7 +134,7 @@ class Joiner:
         """
         for name in self._settled(now):
             self._close_if_whole(name, now)
-        for name in self._overdue(now):
+        for name in self._open.aged(now, self.window):
             group = self._open.groups.get(name)
             # What an open request's id stands for goes with it when it closes.
             if group is not None and (group.has_edge or self._owner(group) not in self._open.groups):
@@ -156,12 +146,6 @@ class Joiner:
         while self._open.groups:
             self._close(next(iter(self._open.groups)))
         return self._take_ready()
-
-    def take_amended(self) -> list[Amendment]:
-        """Hand out what late parts changed about requests that were handed out before."""
-        amended = list(self._amended)
-        self._amended.clear()
-        return amended
 
     def _take_ready(self) -> list[JoinedRequest]:
         ready, self._ready = self._ready, []
@@ -177,10 +161,10 @@ class Joiner:
         group = self._closed.take(name) if name in self._closed.groups else Group(record.request_id)
         if isinstance(record, EngineRecord) and not group.candidates:
             group.candidates = tuple(other for other in candidates(record.request_id) if other != name)
+            group.indexed = indexed(record.request_id)
             for other in group.candidates:
                 self._claims.setdefault(other, {})[name] = None
-        group.since = now
-        self._open.put(name, group)
+        self._open.put(name, group, now)
         return group
 
     def _settled(self, now: float) -> list[str]:
@@ -191,11 +175,6 @@ class Joiner:
             del self._settling[name]
         return quiet
 
-    def _overdue(self, now: float) -> list[str]:
-        """List the ids whose window is over."""
-        open_groups = self._open.groups
-        return list(takewhile(lambda name: now - open_groups[name].since >= self.window, open_groups))
-
     def _close_if_whole(self, name: str, now: float) -> None:
         """Close the request of an id that has settled, where nothing more is expected of it."""
         group = self._open.groups.get(name)
@@ -204,7 +183,7 @@ class Joiner:
         if not group.has_edge:
             owner = self._owner(group)
             if owner not in self._open.groups:
-                if owner is not None or not self._expects(EdgeRecord, now):
+                if owner is not None or not self._expects_edge(now):
                     self._close(name)
                 return
             name, group = owner, self._open.groups[owner]
@@ -216,10 +195,14 @@ class Joiner:
     def _expects(self, side: type, now: float) -> bool:
         return side in self._last and now - self._last[side] < EXPECT_S
 
+    def _expects_edge(self, now: float) -> bool:
+        return self._expects(EdgeRecord, now) or now - self._began < self.window
+
     def _owner(self, group: Group) -> str | None:
         """Find the client's id that an engine's id stands for, among those that are known.
 
-        Of several the one whose time fits, and then the longest, with the least cut off.
+        Of several the one that lacks just a prompt's index; else the one whose time fits, and then the
+        longest, with the least cut off.
         """
         known = [
             (name, found)
@@ -227,7 +210,7 @@ class Joiner:
             if (found := self._find(name)) is not None and found.has_edge
         ]
         if len(known) > 1:
-            return min(known, key=lambda one: one[1].misfit(group))[0]
+            return min(known, key=lambda one: (one[0] != group.indexed, one[1].misfit(group)))[0]
         return known[0][0] if known else None
 
     def _claimants(self, name: str) -> Iterator[tuple[str, Group]]:
@@ -252,22 +235,19 @@ class Joiner:
                 self._move(other, group)
         self._open.take(name)
         self._settling.pop(name, None)
-        attempts, ambiguous = arrange(group.told, group.edges, group.engines)
-        self.stats.ambiguous += ambiguous
+        attempts = arrange(group.told, group.edges, group.engines)
         for attempt in attempts:
-            if attempt.grown:
-                self._tell(group, attempt)
+            self._tell(group, attempt)
         group.edges, group.engines, group.told = [], [], attempts[-KEPT_ATTEMPTS:]
-        self._closed.put(name, group)
+        self._closed.put(name, group, self._clock.monotonic())
         while self._closed.overfull:
-            oldest = next(iter(self._closed.groups))
-            self._disclaim(oldest, self._closed.take(oldest))
+            self._forget(next(iter(self._closed.groups)))
 
     def _hand_over(self, name: str, owner: str) -> None:
         """Give an engine's id to the client's id that it stands for; at once where that had closed."""
         was_closed = owner in self._closed.groups
         if was_closed:
-            self._open.put(owner, self._closed.take(owner))
+            self._open.put(owner, self._closed.take(owner), self._clock.monotonic())
         self._move(name, self._open.groups[owner])
         if was_closed:
             self._close(owner)
@@ -278,8 +258,13 @@ class Joiner:
         self._settling.pop(name, None)
         self._disclaim(name, group)
         to.engines += group.engines
+        for attempt in group.told:
+            attempt.number = 0  # it was counted among another id's
         to.told += group.told
         self._open.grew(group.size)
+
+    def _forget(self, name: str) -> None:
+        self._disclaim(name, self._closed.take(name))
 
     def _disclaim(self, name: str, group: Group) -> None:
         for other in group.candidates:
@@ -289,13 +274,14 @@ class Joiner:
                 del self._claims[other]
 
     def _tell(self, group: Group, attempt: Attempt) -> None:
-        """Make a request of an attempt, with the engine around it and its cause."""
-        before = tuple(attempt.told)
-        number = next((told.attempt for told in before if told.request_id == group.request_id), None)
-        if number is None:
+        """Make a request of an attempt, once, with the engine around it and its cause."""
+        if not attempt.number:
             group.attempts += 1
-            number = group.attempts
-        request = merge(group.request_id, number, attempt)
+            attempt.number = group.attempts
+        if attempt.told:
+            return
+        attempt.told = True
+        request = merge(group.request_id, attempt.number, attempt)
         around = surroundings(self._samples, request)
         request = msgspec.structs.replace(
             request,
@@ -303,11 +289,4 @@ class Joiner:
             before_end=around.last,
             evidence=self._classify(request, around),
         )
-        attempt.told, attempt.grown = [request], False
-        if before:
-            self._amended.append(Amendment(before, request))
-            self.stats.amended += 1
-            return
         self._ready.append(request)
-        self.stats.closed[request.parts] += 1
-        self.stats.retries += number > 1

@@ -24,7 +24,7 @@ class Connection(H11Protocol):
     _timer: asyncio.TimerHandle | None = None
     waits_since = 0.0  # on the loop's clock
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's
         """Begin to wait for the first request, and make room if there are too many who wait."""
         super().connection_made(transport)
         self._await_request(_FIRST_REQUEST_S)
