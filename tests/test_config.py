@@ -4,9 +4,11 @@ import os
 
 import pytest
 
+from vllm_observe.clock import ManualClock
 from vllm_observe.config import FieldRule, RequestLog, Settings, load_settings
 from vllm_observe.errors import ConfigError
 from vllm_observe.model import ServiceClass
+from vllm_observe.pipeline import Pipeline
 
 
 @pytest.fixture(autouse=True)
@@ -68,7 +70,7 @@ def test_a_request_log_is_a_path_or_a_path_with_its_reading(yaml):
           - path: /var/log/pods/*.log
             wrapper: cri
             start: end
-            fields: {request_id: x_request_id, duration_s: {from: latency_ms, scale: 0.001}}
+            fields: {request_id: x_request_id, duration_s: {from: latency_ms, scale: 0.001}, client: null}
         """
     )
     assert load_settings(config=config).request_logs == (
@@ -80,6 +82,7 @@ def test_a_request_log_is_a_path_or_a_path_with_its_reading(yaml):
             fields={
                 "request_id": FieldRule(source="x_request_id"),
                 "duration_s": FieldRule(source="latency_ms", scale=0.001),
+                "client": None,
             },
         ),
     )
@@ -107,6 +110,22 @@ def test_targets_come_from_the_service_class_unless_set():
         ("scrape_intervall: 4", ["scrape_intervall", "did you mean scrape_interval?"]),
         ("request_logs: [{pth: x}]", ["request_logs.0.pth", "did you mean path?"]),
         ("request_logs: [{path: x, fields: {a: {frm: b}}}]", ["fields.a.frm", "did you mean from?"]),
+        ("request_logs: [{path: x, fields: {ts: 5}}]", ["request_logs.0.fields.ts"]),
+        ("request_logs: [{path: x, fields: {ts: ''}}]", ["request_logs.0.fields.ts.from"]),
+        ("request_logs: [{path: x, fields: {ts: {scale: 2}}}]", ["request_logs.0.fields.ts.from"]),
+        ("request_logs: [{path: x, fields: {ts: {from: [t]}}}]", ["request_logs.0.fields.ts.from"]),
+        (
+            "request_logs: [{path: x, fields: {ts: {from: t, scale: -1}}}]",
+            ["fields.ts.scale", "greater than 0"],
+        ),
+        (
+            "request_logs: [{path: x, fields: {ts: {from: t, scale: 0}}}]",
+            ["fields.ts.scale", "greater than 0"],
+        ),
+        (
+            "request_logs: [{path: x, fields: {ts: {from: t, scale: .nan}}}]",
+            ["request_logs.0.fields.ts.scale"],
+        ),
         ("admin_security: {tokn_file: x}", ["admin_security.tokn_file", "did you mean token_file?"]),
         ("scrape_interval: 0.2", ["scrape_interval", "--scrape-interval", "greater than or equal to 1"]),
         ("scrape_interval: soon", ["scrape_interval", "must be a duration"]),
@@ -134,6 +153,12 @@ def test_a_wrong_setting_gives_one_line_that_names_it_and_the_mend(yaml, text, w
 
 def test_no_message_names_a_flag_that_does_not_exist(yaml):
     assert "--max-sessions" not in complaint(config=yaml("max_sessions: 0"))
+
+
+def test_a_field_that_no_record_has_is_refused_with_its_log_and_the_near_name(yaml):
+    settings = load_settings(config=yaml("request_logs: [{path: app.jsonl, fields: {modle: x}}]"))
+    with pytest.raises(ConfigError, match=r"request_logs: app\.jsonl: fields\.modle .* did you mean model\?"):
+        Pipeline(settings, clock=ManualClock())
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path):

@@ -67,7 +67,7 @@ class FieldRule(_Part):
     """Where a field of record format 1 stands in somebody else's JSON."""
 
     source: str = Field(alias="from", min_length=1)  # a key, or a dotted path to one
-    scale: float = Field(default=1.0, allow_inf_nan=False)  # what a number there is multiplied by
+    scale: float = Field(default=1.0, gt=0, allow_inf_nan=False)  # what a number there is multiplied by
 
 
 class RequestLog(_Part):
@@ -77,7 +77,7 @@ class RequestLog(_Part):
     format: Literal["jsonl"] = "jsonl"
     wrapper: Literal["auto", "none", "cri"] = "auto"
     start: Literal["beginning", "end"] = "beginning"
-    fields: dict[str, FieldRule] = {}
+    fields: dict[str, FieldRule | None] = {}  # None: that field is left out, whatever the log holds
 
     @field_validator("fields", mode="before")
     @classmethod

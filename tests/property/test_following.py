@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 from pathlib import Path
@@ -118,6 +119,19 @@ class LogUnderRotation(RuleBasedStateMachine):
         write(self.log, "", mode="w")
         self.here = []
         self.half = ""
+
+    # Within the last bytes that were read every line end is known.
+    @precondition(lambda self: self.log.exists() and sum(map(len, self.here)) < 3_000)
+    @rule(gone=st.integers(0, 8), polled=st.booleans(), padding=PADDING)
+    def cut_down_to_a_part_and_go_on(self, gone, polled, padding):
+        self.poll()
+        self.here = self.here[: max(0, len(self.here) - gone)]
+        os.truncate(self.log, sum(len(line) + 1 for line in self.here))
+        self.half = ""
+        if polled:
+            self.poll()
+        self.write_lines([padding])
+        self.poll()
 
     @precondition(lambda self: self.log.exists())
     @rule(polled=st.booleans())

@@ -62,3 +62,19 @@ def test_a_piece_that_was_itself_cut_makes_its_line_too_long():
     assembly.add(part("stdout", b"1"), 0)
     assert assembly.add(last("stdout", b"2"), 20, whole=False) == (0, b"12", False)
     assert assembly.add(last("stdout", b"next"), 40) == (40, b"next", True)
+
+
+def test_lines_that_will_not_be_finished_are_given_as_they_are():
+    assembly = Assembly(10)
+    assembly.add(part("stdout", b"aa"), 0)
+    assembly.add(part("stderr", b"x" * 11), 20)  # over the cap, so given already
+    assert assembly.give_up() == [(0, b"aa", True)]
+    assert assembly.pending == {}
+
+
+def test_a_line_that_goes_on_in_another_file_begins_before_it():
+    assembly = Assembly(10)
+    assembly.add(part("stdout", b"aa"), 700)
+    assembly.move()
+    assert assembly.pending == {"stdout": 0}
+    assert assembly.add(last("stdout", b"bb"), 0) == (0, b"aabb", True)

@@ -6,6 +6,7 @@ import logging
 import pytest
 
 from support.logs import Followed, write
+from vllm_observe.config import FieldRule
 from vllm_observe.errors import UnparsedReason
 from vllm_observe.records.fields import FieldMap
 from vllm_observe.records.reader import RecordReader
@@ -68,7 +69,7 @@ def test_a_flood_of_bad_lines_is_told_in_a_few_lines_and_a_number(reading, caplo
 
 
 def test_every_source_has_its_own_field_map(tmp_path):
-    mapped = Source(str(tmp_path / "app.jsonl"), FieldMap({"request_id": "x_request_id"}))
+    mapped = Source(str(tmp_path / "app.jsonl"), FieldMap({"request_id": FieldRule(source="x_request_id")}))
     followed = Followed(mapped, tmp_path / "plugin.jsonl")
     write(tmp_path / "app.jsonl", '{"ts":1772446500,"x_request_id":"mapped","status":200}\n')
     write(tmp_path / "plugin.jsonl", record("plain"))

@@ -112,3 +112,11 @@ def test_a_wrapper_can_be_left_on(make):
     line = b"2026-03-02T12:30:00Z stdout F text"
     assert texts(make(line + b"\n", wrapper=Wrapper.NONE).read(100)) == [line]
     assert texts(make(line + b"\n", wrapper=Wrapper.CRI).read(100)) == [b"text"]
+
+
+@pytest.mark.parametrize("blank", [b"", b" ", b" \t  "])
+def test_a_blank_line_is_none_in_a_wrapper_either(make, blank):
+    stamp = b"2026-03-02T12:30:00Z stdout"
+    content = stamp + b" F " + blank + b"\n" + stamp + b" F text\n" + stamp + b" F\n"
+    pieces = stamp + b" P " + blank + b"\n" + stamp + b" F " + blank + b"\n"
+    assert texts(make(content + pieces).read(1000)) == [b"text"]

@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 
 from support.logs import Followed, write
+from vllm_observe.config import FieldRule
 from vllm_observe.errors import UnparsedReason
 from vllm_observe.records.fields import FieldMap
 from vllm_observe.records.reader import RecordReader
 from vllm_observe.records.source import Source
 
-FIELDS = FieldMap({"request_id": "x_request_id"})
+FIELDS = FieldMap({"request_id": FieldRule(source="x_request_id")})
 
 
 def line(number: int, note: str = "") -> str:

@@ -196,3 +196,45 @@ def test_a_half_line_goes_with_what_was_truncated(log, followed):
     truncate(log)
     write(log, "two\n")
     assert followed.poll() == ["two"]
+
+
+@pytest.mark.parametrize("polled", [False, True], ids=["and went on at once", "and went on later"])
+@pytest.mark.parametrize(("read", "kept"), [(3, 2), (3, 1), (8, 7), (9, 8), (12, 11), (40, 35)], ids=str)
+def test_a_log_that_was_cut_down_to_a_part_goes_on_after_it(log, followed, read, kept, polled):
+    lines = [f"line {number} {'x' * number}" for number in range(read)]
+    write(log, "".join(f"{line}\n" for line in lines))
+    assert followed.poll() == lines
+    os.truncate(log, sum(len(line) + 1 for line in lines[:kept]))
+    if polled:
+        assert followed.poll() == []
+    new = [f"new {number} {'y' * 80}" for number in range(read)]
+    write(log, "".join(f"{line}\n" for line in new))
+    assert followed.poll() == new
+
+
+def test_a_log_that_was_cut_within_a_line_goes_on_after_the_last_whole_one(log, followed):
+    write(log, "one\ntwo\nthree\n")
+    followed.poll()
+    os.truncate(log, 6)
+    write(log, "wo and more\n")
+    assert followed.poll() == ["twwo and more"]
+
+
+def test_a_log_that_was_cut_down_far_from_any_place_that_is_known_loses_nothing_new(log, followed):
+    lines = [f"line {number} {'x' * 500}" for number in range(100)]
+    write(log, "".join(f"{line}\n" for line in lines))
+    followed.poll()
+    write(log, "".join(f"{line}\n" for line in lines[:50]), mode="w")
+    write(log, "".join(f"new {line}\n" for line in lines))
+    seen = followed.poll()
+    assert seen[-100:] == [f"new {line}" for line in lines]
+    assert not set(seen) & set(lines[:8])
+
+
+def test_pieces_before_the_cut_stay_with_their_line(log, followed):
+    stamp = "2026-03-02T12:30:00Z"
+    write(log, f"{stamp} stdout F one\n{stamp} stdout P aa\n{stamp} stdout F lost\n")
+    assert followed.poll() == ["one", "aalost"]
+    os.truncate(log, log.read_bytes().index(b" F lost") - len(f"{stamp} stdout"))
+    write(log, f"{stamp} stdout F bb and more\n")
+    assert followed.poll() == ["aabb and more"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 
 import pytest
 
@@ -59,6 +60,34 @@ def test_a_source_may_begin_at_the_end_of_what_is_there_at_its_first_start(tmp_p
     followed.follower.close()
 
 
+def test_a_source_that_is_new_may_begin_at_the_end_too(tmp_path):
+    write(tmp_path / "known.jsonl", "one\n")
+    write(tmp_path / "app.jsonl", "old\n")
+    followed = Followed(Source(str(tmp_path / "known.jsonl"), start=Start.END))
+    assert followed.poll() == []
+    write(tmp_path / "known.jsonl", "two\n")
+    followed.sources.append(Source(str(tmp_path / "app.jsonl"), start=Start.END))
+    followed.restart()
+    assert followed.poll() == ["two"]
+    write(tmp_path / "app.jsonl", "new\n")
+    assert followed.poll() == ["new"]
+    followed.restart()
+    write(tmp_path / "app.jsonl", "newer\n")
+    assert followed.poll() == ["newer"]
+    followed.follower.close()
+
+
+def test_a_file_goes_on_where_it_was_though_its_source_is_new(tmp_path):
+    write(tmp_path / "app.jsonl", "one\n")
+    followed = Followed(tmp_path / "app.jsonl")
+    assert followed.poll() == ["one"]
+    write(tmp_path / "app.jsonl", "two\n")
+    followed.sources[:] = [Source(str(tmp_path / "*.jsonl"), start=Start.END)]
+    followed.restart()
+    assert followed.poll() == ["two"]
+    followed.follower.close()
+
+
 def test_a_file_that_two_sources_name_belongs_to_the_first(tmp_path):
     write(tmp_path / "app.jsonl", "one\n")
     followed = Followed(Source(str(tmp_path / "app.jsonl")), Source(str(tmp_path / "*")))
@@ -100,7 +129,7 @@ def test_a_file_that_was_closed_for_others_goes_on_where_it_was(many, tmp_path):
     write(tmp_path / "7.jsonl", "more\n")
     seen = [line for _ in range(5) for line in many.poll()]
     assert seen == ["more"]
-    assert len(many.follower.positions()) == 40
+    assert len(many.follower.positions().files) == 40
 
 
 def test_a_file_that_was_closed_for_others_and_moved_away_goes_on_when_it_is_back(many, tmp_path):
@@ -124,6 +153,24 @@ def test_a_busy_file_does_not_hold_up_the_others(tmp_path):
     assert b"heard" in {line.data for lines in polls for line in lines}
     assert all(sum(len(line.data) for line in lines) <= 100_000 for lines in polls)
     assert followed.follower.behind
+    followed.follower.close()
+
+
+def test_a_file_that_is_alone_behind_may_use_the_whole_poll(tmp_path):
+    write(tmp_path / "busy.jsonl", ("x" * 99 + "\n") * 30_000)
+    followed = Followed(tmp_path / "*.jsonl")
+    assert len(followed.follower.poll(max_bytes=4_000_000)) == 30_000
+    assert not followed.follower.behind
+    followed.follower.close()
+
+
+def test_files_that_are_all_behind_share_the_poll_evenly(tmp_path):
+    for name in "ab":
+        write(tmp_path / name, (name * 99 + "\n") * 30_000)
+    followed = Followed(tmp_path / "*")
+    read = Counter(line.data[:1] for line in followed.follower.poll(max_bytes=2_000_000))
+    assert 17_000 < read[b"a"] + read[b"b"] <= 20_000
+    assert abs(read[b"a"] - read[b"b"]) <= 2_700  # a chunk
     followed.follower.close()
 
 

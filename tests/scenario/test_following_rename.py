@@ -131,3 +131,78 @@ def test_the_last_line_of_a_file_that_is_gone_needs_no_newline(log, followed):
     followed.clock.advance(31)
     assert followed.poll() == ["two"]
     assert followed.files.opened == 0
+
+
+STAMP = "2026-03-02T12:30:00Z stdout"
+
+
+@pytest.mark.parametrize("looked_between", [False, True])
+def test_a_line_whose_pieces_are_in_two_files_is_whole(log, followed, looked_between):
+    write(log, f"{STAMP} F one\n{STAMP} P aa\n")
+    assert followed.poll() == ["one"]
+    write(log, f"{STAMP} P bb\n")
+    log.rename(log.with_suffix(".jsonl.1"))
+    if looked_between:
+        assert followed.poll() == []
+    write(log, f"{STAMP} F cc\n{STAMP} F two\n")
+    assert followed.poll() == ["aabbcc", "two"]
+    followed.clock.advance(31)
+    assert followed.poll() == []
+
+
+def test_a_new_file_waits_for_the_pieces_that_the_old_one_still_holds(log, followed):
+    write(log, f"{STAMP} F one\n")
+    followed.poll()
+    write(log, "".join(f"{STAMP} F line {number}\n" for number in range(100)) + f"{STAMP} P aa\n")
+    log.rename(log.with_suffix(".jsonl.1"))
+    write(log, f"{STAMP} F bb\n")
+    followed.clock.advance(1)
+    seen = [line.data.decode() for line in followed.follower.poll(max_bytes=1000)]
+    assert followed.follower.behind
+    while followed.follower.behind:
+        seen += [line.data.decode() for line in followed.follower.poll(max_bytes=1000)]
+    assert seen == [*(f"line {number}" for number in range(100)), "aabb"]
+
+
+def test_a_new_file_does_not_wait_for_an_old_one_that_cannot_be_read(log, followed):
+    write(log, "one\n")
+    followed.poll()
+    log.rename(log.with_suffix(".jsonl.1"))
+    followed.files.broken.add(str(log))
+    followed.poll()
+    followed.files.broken.clear()
+    write(log, "two\n")
+    followed.clock.advance(40)
+    assert followed.poll() == ["two"]
+
+
+def test_pieces_without_an_end_are_handed_out_when_their_file_is_let_go(log, followed):
+    write(log, f'{STAMP} F one\n{STAMP} P {{"ts":1,\n')
+    assert followed.poll() == ["one"]
+    log.rename(log.parent / "elsewhere")
+    assert followed.poll() == []
+    followed.clock.advance(31)
+    assert followed.poll() == ['{"ts":1,']
+
+
+def test_a_line_in_two_files_is_not_looked_for_in_the_new_one_after_a_restart(log, followed):
+    write(log, f"{STAMP} F one\n" * 9 + f"{STAMP} P aa\n")
+    followed.poll()
+    log.rename(log.with_suffix(".jsonl.1"))
+    write(log, f"{STAMP} P bb\n")
+    assert followed.poll() == []
+    assert all(position.pending in ({}, {"stdout": 0}) for position in followed.follower.positions().files)
+
+
+def test_a_copy_of_a_new_file_that_waits_is_not_read_beside_it(tmp_path, log):
+    followed = Followed(tmp_path / "app.jsonl*")
+    write(log, "one\n")
+    followed.poll()
+    write(log, f"{'x' * 999}\n" * 300)
+    log.rename(log.with_suffix(".jsonl.1"))
+    write(log, "two\n")
+    log.with_suffix(".jsonl.2").write_bytes(log.read_bytes())
+    seen = followed.poll()
+    followed.clock.advance(40)
+    assert (seen + followed.poll()).count("two") == 1
+    followed.follower.close()

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from support.logs import Followed, write
-from vllm_observe.records.position import Position
+from vllm_observe.records.position import Positions
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def test_positions_survive_being_written_down(log, followed):
     followed.poll()
     written = msgspec.json.encode(followed.follower.positions())
     second = Followed(log)
-    second.follower.restore(msgspec.json.decode(written, type=list[Position]))
+    second.follower.restore(msgspec.json.decode(written, type=Positions))
     write(log, "two\n")
     assert second.poll() == ["two"]
     second.follower.close()
@@ -113,7 +113,7 @@ def test_positions_do_not_grow_with_the_number_of_restarts(tmp_path, followed):
     for _ in range(5):
         followed.restart()
         assert followed.poll() == []
-    assert len(followed.follower.positions()) == 5
+    assert len(followed.follower.positions().files) == 5
 
 
 def test_a_line_in_pieces_is_whole_after_a_restart(log, followed):

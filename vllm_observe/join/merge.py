@@ -1,9 +1,9 @@
-"""One request of one attempt's parts: its outcome, its phases, and engine times that can be true."""
+"""One request of one attempt's parts: its outcome, its phases, and only times that can be true."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
 import msgspec
@@ -19,9 +19,14 @@ _FINISHED = {"abort": Outcome.ABORT, "error": Outcome.ERROR}
 _SEVERITY = (Outcome.OK, Outcome.ABORT, Outcome.TIMEOUT, Outcome.REJECTED, Outcome.ERROR)
 
 _PHASES = ("queue_s", "prefill_s", "decode_s")
-_ENGINE_TIMES = ("e2e_s", *_PHASES, "tpot_s")
-#: How far an engine's time may exceed what holds it. Some releases take an unset milestone for 0, so
-#: that a phase lasts as long as the host is up: nothing closer than this is ever wrong that way.
+#: The time that a record gives to the whole, and those that are a part of it.
+_TIMES: Mapping[type, tuple[str, tuple[str, ...]]] = {
+    EdgeRecord: ("duration_s", ("ttft_s",)),
+    EngineRecord: ("e2e_s", (*_PHASES, "tpot_s")),
+}
+#: How far a time may exceed what holds it. Some releases take an unset milestone for 0, so that a
+#: phase lasts as long as the host is up, and apps mix up units: nothing closer than this is ever
+#: wrong that way, but may well be rounded to whole seconds.
 _EXCESS_S = 1.0
 
 _R = TypeVar("_R", EdgeRecord, EngineRecord)
@@ -35,7 +40,7 @@ def merge(request_id: str, number: int, attempt: Attempt) -> JoinedRequest:
         number: which attempt of that id it is, from 1.
         attempt: at least one record.
     """
-    edges = tuple(attempt.edges)
+    edges = tuple(_believable(edge, math.inf) for edge in attempt.edges)
     outcome = _outcome(edges, attempt.engines)
     felt = next((edge.duration_s for edge in edges if edge.duration_s is not None), None)
     # An engine may go on for a while after its client has left: only who waited bounds its times.
@@ -70,15 +75,16 @@ def _known_start(part: EdgeRecord | EngineRecord) -> float:
     return -math.inf if length is None else part.started_at
 
 
-def _believable(part: EngineRecord, bound: float) -> EngineRecord:
+def _believable(part: _R, bound: float) -> _R:
     """Return the record without times that are negative or longer than what they are a part of."""
-    e2e = part.e2e_s
-    within = min(bound, e2e) if e2e is not None and _can_be(e2e, bound) else bound
+    whole, parts = _TIMES[type(part)]
+    length = getattr(part, whole)
+    within = min(bound, length) if length is not None and _can_be(length, bound) else bound
+    most = {whole: bound, **dict.fromkeys(parts, within)}
     wrong = {
         name: None
-        for name in _ENGINE_TIMES
-        if (seconds := getattr(part, name)) is not None
-        and not _can_be(seconds, bound if name == "e2e_s" else within)
+        for name in most
+        if (seconds := getattr(part, name)) is not None and not _can_be(seconds, most[name])
     }
     return msgspec.structs.replace(part, **wrong) if wrong else part
 

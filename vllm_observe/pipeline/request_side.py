@@ -10,6 +10,7 @@ from vllm_observe.clock import Clock
 from vllm_observe.config import RequestLog, Settings
 from vllm_observe.engine.limits import LimitsBook
 from vllm_observe.engine.tracker import EngineTracker
+from vllm_observe.errors import ConfigError
 from vllm_observe.join.cardinality import LabelCap
 from vllm_observe.join.causes import Classifier
 from vllm_observe.join.coverage import Coverage
@@ -226,13 +227,8 @@ def _by(name: str, label: str, totals: Mapping[_Label, float]) -> _Totals:
 
 
 def _source(log: RequestLog) -> Source:
-    fields = {
-        name: {"from": rule.source, "scale": rule.scale} if rule.scale != 1 else rule.source
-        for name, rule in log.fields.items()
-    }
-    return Source(
-        path=log.path,
-        fields=FieldMap(fields) if fields else None,
-        wrapper=Wrapper(log.wrapper),
-        start=Start(log.start),
-    )
+    try:
+        fields = FieldMap(log.fields) if log.fields else None
+    except ConfigError as error:
+        raise ConfigError(f"request_logs: {log.path}: {error}") from None
+    return Source(path=log.path, fields=fields, wrapper=Wrapper(log.wrapper), start=Start(log.start))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-__all__ = ["Assembly", "Piece", "piece"]
+__all__ = ["Assembled", "Assembly", "Piece", "piece"]
 
 _SHAPE = re.compile(
     rb"\d{4}-\d\d-\d\dT[0-9:.]+(?:Z|[+-]\d\d:\d\d) (stdout|stderr) ([PF])(?::[^ ]*)?(?: (.*))?", re.DOTALL
@@ -71,6 +71,21 @@ class Assembly:
             line.dropped = True
             return Assembled(line.start, cut, whole=False)
         return Assembled(line.start, b"".join(line.parts), whole=True) if part.final else None
+
+    def give_up(self) -> list[Assembled]:
+        """Give the lines whose last pieces will not come, as far as they did, and forget them."""
+        lines = [
+            Assembled(line.start, b"".join(line.parts), whole=True)
+            for line in self._open.values()
+            if line.parts
+        ]
+        self._open.clear()
+        return lines
+
+    def move(self) -> None:
+        """Go on in another file: the unfinished lines begin before its first byte."""
+        for line in self._open.values():
+            line.start = 0
 
 
 class _Open:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import difflib
-import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import msgspec
 
+from vllm_observe.config import FieldRule
 from vllm_observe.errors import ConfigError
 from vllm_observe.records.schema import FIELDS
 from vllm_observe.records.values import number
@@ -27,24 +27,25 @@ class _Place(NamedTuple):
 class FieldMap:
     """Turns a JSON object with names of its own into one with the names of format 1.
 
-    ``fields`` maps a field of format 1 to a name, to ``{from: name, scale: number}``, or to
-    ``None``. A name may lead into nested objects, arrays and JSON kept in a string
-    (``metadata.user_id.session_id``, ``choices.0.finish_reason``); a key that itself holds the dots
-    comes first. ``scale`` multiplies a number or its text: 0.001 for milliseconds. ``None`` leaves a
-    field out, which helps where an app means something else by it.
+    ``rules`` say for a field of format 1 where it stands. That may lead into nested objects, arrays
+    and JSON kept in a string (``metadata.user_id.session_id``, ``choices.0.finish_reason``); a key that
+    itself holds the dots comes first. A scale multiplies a number or its text: 0.001 for milliseconds.
+    ``None`` leaves a field out, which helps where an app means something else by it.
 
-    Fields that are not mapped are taken under their own names; only ``kind`` must be mapped to be
-    believed, since apps use that word freely.
+    Fields without a rule are taken under their own names; only ``kind`` must be mapped to be believed,
+    since apps use that word freely.
 
     Raises:
-        ConfigError: a field is not one of format 1, or its place is not of that form.
+        ConfigError: a field is not one of format 1.
     """
 
-    def __init__(self, fields: Mapping[str, object]) -> None:
-        self._places = {
-            field: place for field, spec in fields.items() if (place := _place(field, spec)) is not None
-        }
-        self._own_names = FIELDS - set(fields) - {"kind"}
+    def __init__(self, rules: Mapping[str, FieldRule | None]) -> None:
+        for field in rules.keys() - FIELDS:
+            near = difflib.get_close_matches(field, FIELDS, n=1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            raise ConfigError(f"fields.{field} is no field of record format 1{hint}")
+        self._places = {field: _placed(rule) for field, rule in rules.items() if rule is not None}
+        self._own_names = FIELDS - rules.keys() - {"kind"}
 
     def apply(self, line: Mapping[str, Any]) -> dict[str, Any]:
         """Give the fields of format 1 that a line has; what is not there is left out.
@@ -63,29 +64,8 @@ class FieldMap:
         return taken
 
 
-def _place(field: str, spec: object) -> _Place | None:
-    if field not in FIELDS:
-        near = difflib.get_close_matches(str(field), FIELDS, n=1)
-        hint = f"; did you mean {near[0]}?" if near else ""
-        raise ConfigError(f"fields: {field!r} is no field of record format 1{hint}")
-    if spec is None:
-        return None
-    if isinstance(spec, str):
-        spec = {"from": spec}
-    if not isinstance(spec, Mapping) or not {"from"} <= spec.keys() <= {"from", "scale"}:
-        raise ConfigError(f"fields: {field} needs a name, or {{from: name, scale: number}}")
-    name, scale = spec["from"], spec.get("scale")
-    if not isinstance(name, str) or not name:
-        raise ConfigError(f"fields: {field}: from needs the name of a field in the log")
-    if scale is not None and not _is_scale(scale):
-        raise ConfigError(f"fields: {field}: scale needs a number over 0, such as 0.001 for milliseconds")
-    return _Place(name, tuple(name.split(".")), None if scale == 1 else scale)
-
-
-def _is_scale(scale: object) -> bool:
-    return (
-        isinstance(scale, int | float) and not isinstance(scale, bool) and scale > 0 and math.isfinite(scale)
-    )
+def _placed(rule: FieldRule) -> _Place:
+    return _Place(rule.source, tuple(rule.source.split(".")), None if rule.scale == 1 else rule.scale)
 
 
 def _find(line: Mapping[str, Any], place: _Place) -> Any:

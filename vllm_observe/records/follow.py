@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from vllm_observe.clock import Clock
 from vllm_observe.records.files import FileId, Files, FileStat, OsFiles
 from vllm_observe.records.lines import MAX_LINE_BYTES
-from vllm_observe.records.position import Position
+from vllm_observe.records.position import Position, Positions
 from vllm_observe.records.recognise import Origin, recognise
 from vllm_observe.records.search import Found, Search
 from vllm_observe.records.source import Line, Source, Start
@@ -19,7 +19,7 @@ from vllm_observe.records.watched import Watched
 
 __all__ = ["FollowCounts", "Follower"]
 
-#: Bytes that one file may have read in one poll, so that a busy one does not hold up the others.
+#: Bytes of a file that are read in one turn, so that a busy one does not hold up the others.
 _CHUNK_BYTES = 1 << 18
 #: Seconds between two searches for files that nobody knows yet. One that takes long is made more
 #: seldom, so that searching takes a hundredth of a core at most.
@@ -52,18 +52,20 @@ class Follower:
     What that means:
 
     - A file is known by its device and inode while it is open, and else by its content, never by its
-      name. Each file is read from its first byte, except those that are there at the very first start
-      of a source with ``start: end``.
+      name. Each file is read from its first byte, except those that are there at the very first search
+      for a source with ``start: end``.
     - Renamed: it is read to its end under any name or none, and until its writer had time to notice.
-      What now has its name is a new file.
+      What now has its name is a new file, which is read after it; a line whose pieces are in both is
+      put together.
     - Truncated: noticed when it is shorter than what was read of it, or when that was written over.
-      It begins anew; what was in it and not yet read is lost, unless a copy has it.
+      It begins anew, after what it still holds of its first lines and of the last that were read; what
+      was in it and not yet read is lost, unless a copy has it.
     - Copied, as ``copytruncate`` does: the copy is not read again. If it holds what was cut off before
       it was read, reading goes on there.
     - Deleted and made again, even with the same inode, or a symbolic link that now leads elsewhere: a
       new file.
-    - A half line waits for its newline. In a file without a name that does not grow any more, the
-      last line needs none. A line over the cap comes once, cut; the next line is whole.
+    - A half line waits for its newline, or its last piece. In a file without a name that does not grow
+      any more, the last line needs none. A line over the cap comes once, cut; the next line is whole.
     - Nothing that a file system says ends the following: what cannot be opened is counted, told once,
       and tried again with longer waits, or as soon as its mode changes.
     - Directories, FIFOs, sockets, devices and compressed files are passed over.
@@ -91,7 +93,8 @@ class Follower:
         self._watched: dict[FileId, Watched] = {}
         self._parked: dict[FileId, _Parked] = {}
         self._pasts: deque[Position] = deque(maxlen=_MOST_KNOWN)
-        self._first_search = True  # of the first start
+        self._sources = frozenset(source.path for source in sources)
+        self._searched: frozenset[str] = frozenset()  # the sources whose files were looked for, ever
         self._next_search = clock.monotonic()
         self._polls = 0
         self._late_since: float | None = None
@@ -115,11 +118,15 @@ class Follower:
         self._polls += 1
         lines: list[Line] = []
         until = self.counts.bytes + max_bytes
-        for watched in sorted(self._watched.values(), key=lambda one: one.served):
-            room = min(until - self.counts.bytes, _CHUNK_BYTES)
-            if room > 0:
-                watched.served = self._polls
-                lines += self._read(watched, room, now, searched=searched)
+        turns = deque(sorted(self._watched.values(), key=lambda one: one.served))
+        while turns and (room := until - self.counts.bytes) > 0:
+            watched = turns.popleft()
+            watched.served = self._polls
+            stood_at = watched.tail.offset
+            lines += self._read(watched, min(room, _CHUNK_BYTES), now, searched=searched)
+            moved = watched.tail.offset > stood_at and watched.behind_since is not None
+            if moved and until - self.counts.bytes >= _CHUNK_BYTES:
+                turns.append(watched)
         self.counts.lines += len(lines)
         self._take_stock()
         return lines
@@ -145,15 +152,18 @@ class Follower:
         """Have the next poll look for files that nobody knows yet, though it is not time to."""
         self._next_search = self._clock.monotonic()
 
-    def positions(self) -> list[Position]:
+    def positions(self) -> Positions:
         """Say how far every file was read: all lines that were handed out, and no other."""
-        positions = [*self._closed(), *(one.tail.position() for one in self._watched.values())]
-        return [position for position in positions if position.end.offset]
+        files = [*self._closed(), *(one.tail.position() for one in self._watched.values())]
+        return Positions(
+            sources=tuple(sorted(self._sources & self._searched)),
+            files=tuple(position for position in files if position.end.offset),
+        )
 
-    def restore(self, positions: Iterable[Position]) -> None:
+    def restore(self, positions: Positions) -> None:
         """Go on after what an earlier follower read; to be called before the first poll."""
-        self._pasts.extend(positions)
-        self._first_search = False
+        self._pasts.extend(positions.files)
+        self._searched = frozenset(positions.sources)
 
     def close(self) -> None:
         """Close all files; nothing can be read any more."""
@@ -194,7 +204,7 @@ class Follower:
         for gone in self._parked.keys() - found.keys():
             self._unpark(gone)
         self._open([file for file in found.values() if not self._knows(file)], now)
-        self._first_search = False
+        self._searched = self._sources
         took = self._clock.monotonic() - now
         self._next_search = now + max(_SEARCH_EVERY_S, _SEARCH_PAUSE * took)
 
@@ -216,9 +226,13 @@ class Follower:
             if tail.id in self._watched:
                 tail.file.close()
                 continue
-            watched = self._watched[tail.id] = Watched(tail, file.stat, changed_at=now, served=self._polls)
+            before = (one for one in reversed(self._watched.values()) if one.opened_as == file.path)
+            watched = Watched(
+                tail, file.stat, now, opened_as=file.path, after=next(before, None), served=self._polls
+            )
+            self._watched[tail.id] = watched
             self._unpark(tail.id)
-            if self._first_search and file.source.start is Start.END:
+            if file.source.start is Start.END and file.source.path not in self._searched:
                 self._skip_to_end(watched)
 
     def _make_room(self, wanted: int, now: float) -> int:
@@ -256,6 +270,8 @@ class Follower:
         try:
             if watched.is_over(now):
                 return self._let_go(watched)
+            if self._waits(watched, now):
+                return []
             if watched.fresh and (watched.changed or searched):
                 self._settle(watched)
             if watched.fresh or watched.is_idle(now):
@@ -272,6 +288,20 @@ class Follower:
         self.counts.bytes += watched.tail.offset - start
         return lines
 
+    def _waits(self, watched: Watched, now: float) -> bool:
+        """Say whether the file before it is still to be read; if not, it gets that one's unfinished lines."""
+        before = watched.after
+        if before is None:
+            return False
+        if self._watched.get(before.tail.id) is before:
+            if not before.is_read():
+                watched.behind_since = now if watched.behind_since is None else watched.behind_since
+                return True
+            if watched.fresh:
+                watched.tail.follow_on(before.tail)
+        watched.after = watched.behind_since = None
+        return False
+
     def _truncated(self, watched: Watched) -> None:
         self.counts.truncations += 1
         self._remember(watched.tail.position())
@@ -283,7 +313,12 @@ class Follower:
         if watched.stat.size == 0:
             return
         others = [one.tail for one in self._watched.values()]
-        origin, position = recognise(watched.tail.file, watched.stat.size, others, self._closed())
+        # Where it went on in another way, it is no copy of what it was itself.
+        former = watched.tail.former if watched.tail.differs() else None
+        pasts = [past for past in self._closed() if former is None or past != former]
+        origin, position = recognise(watched.tail.file, watched.stat.size, others, pasts)
+        if origin is Origin.NEW:
+            watched.tail.go_on()
         if position is not None:
             watched.tail.resume(position)
             self._pasts = deque((past for past in self._pasts if past is not position), _MOST_KNOWN)
@@ -294,9 +329,12 @@ class Follower:
             watched.fresh = False
 
     def _skip_to_end(self, watched: Watched) -> None:
+        """Take a file up at its end, unless it is known by another source or from an earlier run."""
+        tail, size = watched.tail, watched.stat.size
         try:
-            watched.tail.skip_to_end()
-            watched.fresh = False
+            if size and recognise(tail.file, size, (), self._closed()).origin is Origin.NEW:
+                tail.skip_to_end()
+                watched.fresh = False
         except OSError as error:
             self._lose(watched, error)
 
@@ -317,5 +355,6 @@ class Follower:
 
     def _drop(self, watched: Watched) -> None:
         del self._watched[watched.tail.id]
+        watched.after = None  # or one that waits for it would keep all that were before
         with contextlib.suppress(OSError):  # it is gone from us either way
             watched.tail.file.close()

@@ -15,7 +15,7 @@ import msgspec
 
 from vllm_observe.records.files import OpenFile
 
-__all__ = ["HEAD_BYTES", "MARK_BYTES", "Likeness", "Mark", "Position", "mark_at", "marks_of"]
+__all__ = ["HEAD_BYTES", "MARK_BYTES", "Likeness", "Mark", "Position", "Positions", "mark_at", "marks_of"]
 
 #: The bytes before a place that tell whether it is the same place: the last few records.
 MARK_BYTES = 4096
@@ -38,6 +38,11 @@ class Mark(msgspec.Struct, frozen=True, array_like=True):
 
     offset: int
     digest: str
+
+    def is_in(self, file: OpenFile) -> bool:
+        """Say whether the same bytes stand before it in a file."""
+        start = max(0, self.offset - MARK_BYTES)
+        return mark_at(self.offset, file.pread(start, self.offset - start)) == self
 
 
 def mark_at(offset: int, before: bytes) -> Mark:
@@ -88,7 +93,16 @@ class Position(msgspec.Struct, frozen=True, kw_only=True):
         for mark in (*self.marks, self.end):
             if mark.offset > size:
                 return Likeness.PART if self.marks or not ends else Likeness.DIFFERENT
-            start = max(0, mark.offset - MARK_BYTES)
-            if mark_at(mark.offset, file.pread(start, mark.offset - start)) != mark:
+            if not mark.is_in(file):
                 return Likeness.DIFFERENT
         return Likeness.WHOLE
+
+
+class Positions(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a follower came: what the next one goes on after.
+
+    ``sources`` are the paths and globs whose files it had looked for; others are new to the next.
+    """
+
+    sources: tuple[str, ...]
+    files: tuple[Position, ...]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 from vllm_observe.records import cri, lines
 from vllm_observe.records.files import FileId, OpenFile
 from vllm_observe.records.position import HEAD_BYTES, MARK_BYTES, Mark, Position, mark_at, marks_of
@@ -26,6 +28,7 @@ class Tail:
     Attributes:
         offset: how many bytes are done with.
         at_end: whether the last reading saw the file's end.
+        former: what was read of the file before it was cut off.
     """
 
     def __init__(self, file: OpenFile, source: Source, path: str, *, max_line: int) -> None:
@@ -35,9 +38,11 @@ class Tail:
         self.path = path
         self.offset = 0
         self.at_end = False
+        self.former: Position | None = None
         self._max_line = max_line
         self._marks: tuple[Mark, ...] = ()
         self._before = b""
+        self._before_cut = b""
         self._assembly = cri.Assembly(max_line)
 
     # --- Reading ---------------------------------------------------------------------------------
@@ -67,12 +72,21 @@ class Tail:
         return taken
 
     def finish(self) -> list[Line]:
-        """Read the last line where no newline ends it, once nobody can write any more."""
+        """Read the last line where no newline or no last piece ends it, once nobody can write any more."""
         rest = self.file.pread(self.offset, self._max_line + 1).rstrip(b"\0")
-        if not rest or self._is_inside():
-            return []
-        found = lines.cut(rest + b"\n", inside=False, max_bytes=self._max_line)
-        return [line for raw in found.lines if (line := self._unwrapped(raw)) is not None]
+        found = lines.cut(rest + b"\n", inside=self._is_inside(), max_bytes=self._max_line)
+        taken = [line for raw in found.lines if (line := self._unwrapped(raw)) is not None]
+        return taken + [line for made in self._assembly.give_up() if (line := self._line(made)) is not None]
+
+    def follow_on(self, other: Tail) -> None:
+        """Take over the lines whose first pieces are in the file before this one."""
+        self._assembly = other.hand_over()
+
+    def hand_over(self) -> cri.Assembly:
+        """Give away the lines whose last pieces are in another file."""
+        given, self._assembly = self._assembly, cri.Assembly(self._max_line)
+        given.move()
+        return given
 
     def _unwrapped(self, raw: lines.Raw) -> Line | None:
         start = self.offset + raw.start
@@ -80,7 +94,13 @@ class Tail:
         if part is None:
             return Line(self.source, self.path, start, raw.data, raw.whole)
         made = self._assembly.add(part, start, whole=raw.whole)
-        return made and Line(self.source, self.path, made.start, made.text, made.whole)
+        return made and self._line(made)
+
+    def _line(self, made: cri.Assembled) -> Line | None:
+        """Make a line of its pieces; a blank one is none, as in a file without a wrapper."""
+        if made.whole and not made.text.strip():
+            return None
+        return Line(self.source, self.path, made.start, made.text, made.whole)
 
     def _is_inside(self) -> bool:
         """Say whether the offset is inside a line that was given up."""
@@ -108,9 +128,46 @@ class Tail:
         """Begin anew at the file's first byte."""
         self.offset = 0
         self.at_end = False
+        self.former = None
         self._marks = ()
         self._before = b""
+        self._before_cut = b""
         self._assembly = cri.Assembly(self._max_line)
+
+    def cut_off(self) -> None:
+        """Begin anew, since the file no longer holds what was read of it."""
+        former, before = self.position(), self._before
+        self.restart()
+        self.former, self._before_cut = former, before
+
+    def differs(self) -> bool:
+        """Say whether the file, since it was cut off, has gained something else than it had there."""
+        if self.former is None:
+            return False
+        known = len(self._before_cut)
+        return not self._before_cut.startswith(self.file.pread(self.former.end.offset - known, known))
+
+    def go_on(self) -> None:
+        """Stand after what the file still holds of what was read of it before it was cut off.
+
+        That is the end of one of its first lines, or of one of the last that were read.
+        """
+        if self.former is None:
+            return
+        marks = self.former.marks
+        held = tuple(itertools.takewhile(lambda mark: mark.is_in(self.file), marks))
+        end = held[-1].offset if held else 0
+        if held == marks:
+            start = self.former.end.offset - len(self._before_cut)
+            now = self.file.pread(start, len(self._before_cut))
+            same = now[: now.rfind(b"\n") + 1]
+            while not self._before_cut.startswith(same):
+                same = same[: same.rfind(b"\n", 0, -1) + 1]
+            end = start + len(same) if same else end
+        self._stand_at(end)
+        self._marks = held
+        if self.source.wrapper is not Wrapper.NONE:
+            self._reassemble(max(0, end - 8 * self._max_line))
 
     def resume(self, position: Position) -> None:
         """Go on after what was read of the same content earlier."""

@@ -78,7 +78,7 @@ def moment(value: Any, field: str) -> float | None:
 
 
 def number(value: Any, field: str) -> float | int | None:
-    """Take a finite number, or its text."""
+    """Take a number, or its text. It may be NaN or infinite."""
     if isinstance(value, str):
         word = value.strip()
         if word in _ABSENT:
@@ -88,19 +88,13 @@ def number(value: Any, field: str) -> float | int | None:
         value = float(word)
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise bad(field, "is no number")
-    if not -math.inf < value < math.inf:
-        raise bad(field, "is not finite")
     return value
 
 
 def seconds(value: Any, field: str) -> float | None:
-    """Take a duration."""
+    """Take a duration. One that cannot be is not known: whoever measured it may be right in all else."""
     taken = number(value, field)
-    if taken is None:
-        return None
-    if not 0 <= taken <= LONGEST_S:
-        raise bad(field, "is negative, or longer than a day: durations are seconds")
-    return float(taken)
+    return float(taken) if taken is not None and 0 <= taken <= LONGEST_S else None
 
 
 def count(value: Any, field: str) -> int | None:
@@ -208,10 +202,11 @@ def trace_id(value: Any, field: str) -> str | None:
 def error_code(value: Any, field: str) -> str | None:
     """Take the type or the code of an error, never its message: that may quote a prompt.
 
-    An object, as in an OpenAI error answer, speaks by its ``type`` or ``code``. Whatever does not
-    look like a code becomes ``error``.
+    An object, as in an OpenAI error answer, speaks by its ``type`` or ``code``; one that says nothing
+    is no error. Whatever does not look like a code becomes ``error``.
     """
-    if value is None or value is False:
+    said = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else (value,)
+    if not any(said):
         return None
     if isinstance(value, Mapping):
         named = next((value[key] for key in ("type", "code") if value.get(key)), "error")

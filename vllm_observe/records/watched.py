@@ -23,6 +23,8 @@ class Watched:
     tail: Tail
     stat: FileStat  # as of the last look
     changed_at: float
+    opened_as: str  # the path that led to it when it was found
+    after: Watched | None = None  # the file that was found by that path before, until it was read
     changed: bool = True  # since it was last read
     fresh: bool = True  # nothing was read of it, because nobody knows yet whether it is new
     named: bool = True  # as far as was seen, its path leads to it
@@ -45,8 +47,8 @@ class Watched:
             self.behind_since = now
 
     def begins_anew(self, stat: FileStat) -> None:
-        """Note that nothing of it was read, since what was read is no longer in it."""
-        self.tail.restart()
+        """Note that nothing of it is sure, since not all that was read is in it any more."""
+        self.tail.cut_off()
         self.stat = stat
         self.fresh = self.changed = True
         self.behind_since = None
@@ -60,14 +62,16 @@ class Watched:
         if self.gone_since is None:
             self.gone_since = now
 
+    def is_read(self) -> bool:
+        """Say whether there is nothing to read, as of the last look."""
+        return not self.changed and (self.fresh or self.tail.at_end)
+
     def is_idle(self, now: float) -> bool:
         """Say whether there is nothing to read, and it was left alone for long enough to be sure."""
-        if self.changed or not (self.fresh or self.tail.at_end):
-            return False
-        return now - self.changed_at > _SETTLED_AFTER_S
+        return self.is_read() and now - self.changed_at > _SETTLED_AFTER_S
 
     def is_over(self, now: float) -> bool:
         """Say whether nobody finds it any more, and whoever has it open had time to finish."""
-        if self.gone_since is None or self.changed or not (self.fresh or self.tail.at_end):
+        if self.gone_since is None or not self.is_read():
             return False
         return now - max(self.gone_since, self.changed_at) >= _GONE_AFTER_S
