@@ -368,6 +368,58 @@ def test_adapters_beyond_the_bound_are_counted(observe, vllm):
     assert samples(pipeline)["vllm_observe_dropped_total reason=label_cap"] == 1
 
 
+def test_a_restart_goes_on_where_the_checkpoint_says(observe, log, clock, tmp_path):
+    checkpoint = tmp_path / "state" / "positions.json"
+    checkpoint.parent.mkdir()
+    record = {"ts": clock.wall(), "model": "m", "status": 200, "duration_s": 1}
+    write(log, {**record, "request_id": "a"})
+    first = observe(checkpoint_file=checkpoint)
+    first.follow()
+    write(log, {**record, "request_id": "b"})
+    first.drain(within=1)
+    log.rename(log.with_suffix(".1"))
+    write(log, {**record, "request_id": "c"})
+    second = observe(checkpoint_file=checkpoint, request_logs=[RequestLog(path=f"{log.parent}/app.*")])
+    follow(second, clock)
+    assert samples(second)["vllm_observe_log_lines_total"] == 1
+    assert list(checkpoint.parent.iterdir()) == [checkpoint]
+
+
+def test_after_a_kill_no_line_that_was_kept_is_read_again(observe, log, clock, tmp_path):
+    checkpoint = tmp_path / "positions.json"
+    record = {"ts": clock.wall(), "model": "m", "status": 200, "duration_s": 1}
+    write(log, {**record, "request_id": "a"})
+    killed = observe(checkpoint_file=checkpoint)
+    killed.follow()
+    write(log, {**record, "request_id": "b"})
+    second = observe(checkpoint_file=checkpoint)
+    follow(second, clock)
+    assert samples(second)["vllm_observe_log_lines_total"] == 1
+
+
+def test_a_damaged_checkpoint_costs_no_start(observe, log, clock, tmp_path):
+    checkpoint = tmp_path / "positions.json"
+    checkpoint.write_bytes(b"\x00{")
+    write(log, {"ts": clock.wall(), "request_id": "a", "model": "m", "status": 200, "duration_s": 1})
+    pipeline = observe(checkpoint_file=checkpoint)
+    follow(pipeline, clock)
+    assert samples(pipeline)["vllm_observe_log_lines_total"] == 1
+
+
+def test_a_checkpoint_that_cannot_be_written_stops_nothing(observe, log, clock, tmp_path):
+    checkpoint = tmp_path / "positions.json"
+    (tmp_path / "positions.json.new").mkdir()
+    pipeline = observe(checkpoint_file=checkpoint)
+    write(log, {"ts": clock.wall(), "request_id": "a", "model": "m", "status": 200, "duration_s": 1})
+    follow(pipeline, clock)
+    assert samples(pipeline)["vllm_observe_log_lines_total"] == 1
+
+
+def test_a_checkpoint_in_no_folder_is_refused(observe, tmp_path):
+    with pytest.raises(ConfigError, match="--checkpoint-file"):
+        observe(checkpoint_file=tmp_path / "missing" / "positions.json")
+
+
 def test_the_end_counts_what_still_waits(observe, log, clock):
     pipeline = observe()
     write(

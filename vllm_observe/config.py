@@ -124,6 +124,7 @@ class Settings(BaseSettings):
 
     request_logs: Annotated[tuple[RequestLog, ...], NoDecode, BeforeValidator(_paths)] = ()
     engine_log: Path | None = None
+    checkpoint_file: Path | None = None  # how far the request logs were read
 
     listen: str = "0.0.0.0:9809"  # Prometheus is most often on another host
     admin_listen: str = "127.0.0.1:9810"

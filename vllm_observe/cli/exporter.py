@@ -23,6 +23,9 @@ def exporter(
         list[str] | None, typer.Option(help="A request log to follow, or a glob; may be repeated.")
     ] = None,
     engine_log: Annotated[Path | None, typer.Option(help="vLLM's own log, read for its limits.")] = None,
+    checkpoint_file: Annotated[
+        Path | None, typer.Option(help="Keeps how far the request logs were read, over restarts.")
+    ] = None,
     listen: Annotated[
         str | None, typer.Option(help="Where Prometheus scrapes this sidecar. [default: 0.0.0.0:9809]")
     ] = None,

@@ -19,6 +19,7 @@ from vllm_observe.join.sessions import Sessions
 from vllm_observe.join.usual import UsualRequests
 from vllm_observe.logs import EventLog
 from vllm_observe.model import EdgeRecord, EngineRecord, JoinedRequest, Limits, Record
+from vllm_observe.records.checkpoint import Checkpoint
 from vllm_observe.records.fields import FieldMap
 from vllm_observe.records.follow import Follower
 from vllm_observe.records.reader import RecordReader
@@ -31,6 +32,8 @@ __all__ = ["RequestSide"]
 
 #: Longer than most requests take: what they hold meanwhile must not look like a gap in the logs.
 _COVERAGE_PERIOD_S = 600.0
+#: Between two times that the checkpoint is written: a crash has at most so much read twice.
+_KEEP_EVERY_S = 1.0
 
 _log = EventLog("requests")
 
@@ -82,6 +85,10 @@ class RequestSide:
         self._outcomes: Counter[str] = Counter()
         self._causes: Counter[str] = Counter()
         self._reader = self._open(settings)
+        self._checkpoint = Checkpoint(settings.checkpoint_file) if settings.checkpoint_file else None
+        self._kept_bytes, self._next_keep = 0, clock.monotonic()
+        if self._checkpoint is not None and (kept := self._checkpoint.load()) is not None:
+            self._reader.follower.restore(kept)
         self._read_before: _Totals = {}  # by the readers before this one
         self._follows = bool(settings.request_logs)
 
@@ -102,6 +109,7 @@ class RequestSide:
         reader.follower.restore(self._reader.follower.positions())
         self._reader.follower.close()
         self._reader = reader
+        self._kept_bytes = 0
         self._follows = bool(settings.request_logs)
         self._classify.targets = self._accounting.targets = settings.targets
         self._joiner.window = settings.join_window
@@ -110,7 +118,18 @@ class RequestSide:
         """Read what the logs have gained, and count the requests that became whole."""
         for record in self._reader.poll():
             self._take(record)
-        self._count(self._joiner.close_due(self._clock.monotonic()))
+        now = self._clock.monotonic()
+        self._count(self._joiner.close_due(now))
+        if now >= self._next_keep:
+            self._next_keep = now + _KEEP_EVERY_S
+            self._keep()
+
+    def _keep(self) -> None:
+        """Write down how far the logs were read, where that has changed."""
+        follower = self._reader.follower
+        if self._checkpoint is not None and follower.counts.bytes != self._kept_bytes:
+            self._checkpoint.save(follower.positions())
+            self._kept_bytes = follower.counts.bytes
 
     def _take(self, record: Record) -> None:
         try:
@@ -133,6 +152,7 @@ class RequestSide:
         while self._reader.follower.behind and self._clock.monotonic() < deadline:
             self.follow()
         self._count(self._joiner.drain())
+        self._keep()
         self._reader.follower.close()
 
     def _count(self, requests: Iterable[JoinedRequest]) -> None:
