@@ -11,6 +11,7 @@ import typer
 from vllm_observe import __version__
 from vllm_observe.cli.demo import demo
 from vllm_observe.cli.exporter import exporter
+from vllm_observe.cli.install_plugin import install_plugin
 from vllm_observe.cli.status import status
 from vllm_observe.cli.words import printable
 from vllm_observe.errors import ConfigError, VllmObserveError
@@ -26,6 +27,7 @@ app = typer.Typer(
 )
 app.command(name="demo")(demo)
 app.command(name="exporter")(exporter)
+app.command(name="install-plugin")(install_plugin)
 app.command(name="status")(status)
 
 
@@ -47,7 +49,7 @@ def _common(
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and leave with its exit code: 0 well, 1 problems found, 2 wrong use."""
     try:
-        code = app(args=arguments, standalone_mode=False)
+        code = app(args=arguments, prog_name="vllm-observe", standalone_mode=False)
     except ConfigError as error:
         code = _complain(str(error), 2)
     except VllmObserveError as error:
