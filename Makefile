@@ -71,6 +71,7 @@ clean: ## remove what the other verbs leave, but not .venv
 # Without build isolation the build back end, too, is the locked one.
 $(INSTALLED): requirements/dev.txt pyproject.toml scripts/make_venv.sh
 	@sh scripts/make_venv.sh "$(PYTHON)" $(VENV)
+	@echo "installing the locked packages into $(VENV): about half a minute"
 	$(PIP) install -qq --requirement requirements/dev.txt
 	$(PIP) install -qq --no-deps --no-build-isolation --editable .
 	@touch $@

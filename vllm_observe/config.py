@@ -8,6 +8,7 @@ never given themselves: an argument list is open to every user of a machine.
 from __future__ import annotations
 
 import difflib
+import json
 import os
 import re
 from collections.abc import Mapping
@@ -98,6 +99,8 @@ class ListenerSecurity(_Part):
 
 def _paths(value: Any) -> Any:
     """Read a comma-separated list of paths, as the environment gives it, and bare paths in a list."""
+    if isinstance(value, str) and value.lstrip().startswith("["):
+        value = json.loads(value)  # a ValueError of it is pydantic's to tell
     if isinstance(value, str):
         value = [path for path in (part.strip() for part in value.split(",")) if path]
     if isinstance(value, list | tuple):
@@ -190,7 +193,7 @@ def load_settings(*, config: Path | None = None, flags: Mapping[str, object] | N
     except ValidationError as error:
         raise ConfigError(_one_line(error)) from None
     except ValueError as error:  # pydantic-settings: a variable that should hold JSON does not
-        raise ConfigError(f"environment: {str(error).splitlines()[0]}") from None
+        raise ConfigError(f"environment: {_unreadable(error)}") from None
 
 
 def _read(config: Path) -> dict[str, Any]:
@@ -221,6 +224,15 @@ def _refuse_unknown_variables() -> None:
         name = variable[len(PREFIX) :].lower().split("__")[0]
         if name not in Settings.model_fields:
             raise ConfigError(f"environment: {variable} is no setting{_near(name, Settings.model_fields)}")
+
+
+def _unreadable(error: ValueError) -> str:
+    """Say of which variable pydantic-settings speaks, where it wanted JSON and found none."""
+    field = re.search(r'field "(\w+)"', str(error))
+    if field is None:
+        return str(error).splitlines()[0]
+    variable = PREFIX + field[1].upper()
+    return f"{variable} must be JSON; or give its parts, such as {variable}__TOKEN_FILE"
 
 
 def _near(name: str, known: Mapping[str, object]) -> str:

@@ -68,7 +68,7 @@ class _Json(_Formatter):
             "ts": when,
             "level": record.levelname.lower(),
             "part": record.name.removeprefix(_ROOT + "."),
-            "event": record.getMessage(),
+            "event": record.getMessage().strip(),
         }
         return json.dumps(event | fields, default=str)
 
@@ -77,7 +77,7 @@ class _Text(_Formatter):
     def line(self, when: str, record: logging.LogRecord, fields: dict[str, object]) -> str:
         # json.dumps escapes what would break the line or move a terminal's cursor
         told = "".join(f"  {name}={json.dumps(value, default=str)}" for name, value in fields.items())
-        return f"{when[11:23]} {record.levelname.lower():<7} {record.getMessage()}{told}"
+        return f"{when[11:23]} {record.levelname.lower():<7} {record.getMessage().strip()}{told}"
 
 
 def configure(

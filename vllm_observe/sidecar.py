@@ -5,9 +5,10 @@ SIGTERM and SIGINT drain and close within five seconds, SIGHUP reads the configu
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from vllm_observe import __version__, logs
@@ -23,8 +24,9 @@ __all__ = ["Loop", "Sidecar", "run"]
 
 #: Between two looks at the request logs: a tenth of a second is not noticed, and a stat costs 2 us.
 FOLLOW_INTERVAL_S = 0.2
-#: What SIGTERM may take for the last lines and for the requests on the listeners.
-CLOSE_WITHIN_S = 4.0
+#: What SIGTERM may take for the last lines, and then for the requests on each listener.
+CLOSE_WITHIN_S = 2.0
+LISTENER_CLOSE_S = 0.5
 
 _SIGNALS = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGHUP})
 
@@ -117,16 +119,18 @@ class Sidecar:
         return self._stop.is_set() or all(loop.running for loop in self._loops)
 
     def _listen(self, settings: Settings) -> list[Listener]:
-        metrics_auth = _credentials(settings.metrics_security)
-        admin_auth = _credentials(settings.admin_security)
+        metrics_auth = _credentials(settings, "metrics_security")
+        admin_auth = _credentials(settings, "admin_security")
         check_exposure(settings.admin_listen, admin_auth)
         metrics = metrics_app(
             page=self.pipeline.page, ready=self._ready, healthy=self._healthy, auth=metrics_auth
         )
         admin = admin_app(state=self.pipeline.state, auth=admin_auth)
         return [
-            Listener(metrics, settings.listen, flag="--listen", tls=_tls(settings.metrics_security)),
-            Listener(admin, settings.admin_listen, flag="--admin-listen", tls=_tls(settings.admin_security)),
+            Listener(metrics, settings.listen, flag="--listen", tls=_tls(settings, "metrics_security")),
+            Listener(
+                admin, settings.admin_listen, flag="--admin-listen", tls=_tls(settings, "admin_security")
+            ),
         ]
 
     def _ready(self) -> str | None:
@@ -153,12 +157,11 @@ class Sidecar:
         deadline = self._clock.monotonic() + CLOSE_WITHIN_S
         for loop in self._loops:
             loop.join(max(0.0, deadline - self._clock.monotonic()))
-        ended = not any(loop.running for loop in self._loops)
-        if ended:
-            self.pipeline.drain(max(0.0, deadline - self._clock.monotonic()))
+        left = deadline - self._clock.monotonic()
+        drained = not any(loop.running for loop in self._loops) and self.pipeline.drain(max(0.0, left))
         for listener in self._listeners:
-            listener.close(max(0.1, deadline - self._clock.monotonic()))
-        _log.info("stopped", drained=ended)
+            listener.close(LISTENER_CLOSE_S)
+        _log.info("stopped", drained=drained)
 
     def _reread(self) -> None:
         try:
@@ -189,13 +192,26 @@ def run(*, config: Path | None, flags: Mapping[str, object]) -> None:
     Sidecar(first, reload=settings, clock=SystemClock()).run()
 
 
-def _credentials(security: ListenerSecurity) -> Credentials:
-    return Credentials(token_file=security.token_file, basic_auth_file=security.basic_auth_file)
+def _credentials(settings: Settings, name: str) -> Credentials:
+    security: ListenerSecurity = getattr(settings, name)
+    with _named(name):
+        return Credentials(token_file=security.token_file, basic_auth_file=security.basic_auth_file)
 
 
-def _tls(security: ListenerSecurity) -> TlsFiles | None:
+def _tls(settings: Settings, name: str) -> TlsFiles | None:
+    security: ListenerSecurity = getattr(settings, name)
     if security.tls_cert_file is None and security.tls_key_file is None:
         return None
-    if security.tls_cert_file is None or security.tls_key_file is None:
-        raise ConfigError("tls_cert_file and tls_key_file belong together: set both or neither")
-    return TlsFiles(certificate=security.tls_cert_file, key=security.tls_key_file)
+    with _named(name):
+        if security.tls_cert_file is None or security.tls_key_file is None:
+            raise ConfigError("tls_cert_file and tls_key_file belong together: set both or neither")
+        return TlsFiles(certificate=security.tls_cert_file, key=security.tls_key_file)
+
+
+@contextlib.contextmanager
+def _named(setting: str) -> Iterator[None]:
+    """Have a complaint begin with the setting that it is about."""
+    try:
+        yield
+    except ConfigError as error:
+        raise ConfigError(f"{setting}: {error}") from None

@@ -377,3 +377,13 @@ def test_the_cause_is_asked_of_each_request_once():
     closed = desk.join(edge("a"), edge("b"), engine("chatcmpl-a"))
     assert [request.evidence.text for request in closed] == ["because"] * 2
     assert asked == [("a", 1), ("b", 1)]
+
+
+def test_what_closes_at_once_can_be_bounded_and_the_rest_comes_with_the_next_calls():
+    desk = Desk()
+    desk.add(*(edge(f"r{number}") for number in range(5)))
+    desk.clock.advance(SETTLE_S)
+    handed_out = [len(desk.joiner.close_due(desk.clock.monotonic(), most=2)) for _ in range(4)]
+    assert handed_out == [2, 2, 1, 0]
+    desk.add(*(edge(f"s{number}") for number in range(3)))
+    assert [len(desk.joiner.drain(most=2)) for _ in range(3)] == [2, 1, 0]

@@ -225,3 +225,35 @@ def test_a_field_map_makes_records_of_an_apps_own_log(vllm, tmp_path):
     error = re.search(r'requests_total\{model_name="[^"]*",profile="",outcome="error"\} 1.0', page)
     assert ok
     assert error
+
+
+def test_the_end_comes_in_time_though_a_long_log_is_unread_and_says_so(vllm, tmp_path):
+    serve(vllm, "vllm-0.32.0/idle.prom")
+    log = tmp_path / "app.jsonl"
+    record = '{"ts": 1795982230, "request_id": "%d", "model": "tiny", "status": 200, "duration_s": 1.5}\n'
+    with log.open("w") as file:
+        file.writelines(record % number for number in range(300_000))
+    with sidecar(tmp_path / "log", "--vllm-url", vllm.url, "--request-log", str(log)) as running:
+        began = time.monotonic()
+        running.process.send_signal(signal.SIGTERM)
+        assert running.process.wait(20) == 0
+        assert time.monotonic() - began < 5
+        assert running.events()[-1]["drained"] is False
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        ("--version >/dev/full", 1),
+        ("exporter --help >/dev/full", 1),
+        ("status --vllm-url http://127.0.0.1:1 >&-", 1),
+        ("exporter --listen nonsense 2>&-", 2),
+        ("exporter --listen nonsense >&- 2>&-", 2),
+    ],
+)
+def test_without_a_place_to_write_to_it_ends_with_its_code_and_no_traceback(command, code):
+    ended = subprocess.run(
+        f"exec '{PROGRAM}' {command}", shell=True, capture_output=True, text=True, timeout=30, check=False
+    )
+    assert ended.returncode == code
+    assert "Traceback" not in ended.stderr

@@ -33,7 +33,11 @@ class Sidecar:
         ]
         with log.open("w") as output:
             self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=output)
-        started = eventually(lambda: self.event("started"), within=20, what="the sidecar to start")
+        try:
+            started = eventually(lambda: self.event("started"), within=60, what="the sidecar to start")
+        except BaseException:
+            self.process.kill()
+            raise
         self.metrics, self.admin = started["metrics"], started["admin"]
 
     def events(self) -> list[dict]:

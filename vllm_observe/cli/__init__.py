@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
-from typing import Annotated, Any
+from pathlib import Path
+from typing import Annotated, Any, TextIO
 
 import typer
 
@@ -48,6 +50,8 @@ def _common(
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and leave with its exit code: 0 well, 1 problems found, 2 wrong use."""
+    # A supervisor may start us without the standard streams; writing to them would fail with no word.
+    sys.stdout, sys.stderr = sys.stdout or _nowhere(), sys.stderr or _nowhere()
     try:
         code = app(args=arguments, prog_name="vllm-observe", standalone_mode=False)
     except ConfigError as error:
@@ -56,12 +60,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
         code = _complain(str(error), 1)
     except (KeyboardInterrupt, typer.Abort):  # which of them depends on typer's release
         code = 130
+    except OSError as error:
+        code = _complain(f"standard output cannot be written: {error.strerror}", 1)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else it fails once more at exit
     except Exception as error:
         # A wrong use that typer found; anything else is a fault of ours and keeps its traceback.
         if not hasattr(error, "format_message"):
             raise
         code = _complain(_wrong_use(error), getattr(error, "exit_code", 2))
     sys.exit(code or 0)
+
+
+def _nowhere() -> TextIO:
+    return Path(os.devnull).open("w", encoding="utf-8")
 
 
 def _wrong_use(error: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 from typing import Annotated
 
@@ -61,6 +62,8 @@ def exporter(
     log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error.")] = None,
 ) -> None:
     """Run the sidecar: one clean OpenMetrics page from vLLM's metrics and its request logs."""
+    # One that comes while we load waits until the sidecar asks for it; by default it would kill us.
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
     from vllm_observe.sidecar import run
 
     # A flag that was not given is None, so that the environment and the file count.

@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import takewhile
+from itertools import islice, takewhile
 
 import msgspec
 
@@ -126,25 +126,31 @@ class Joiner:
         while self._open.overfull:
             self._close_early(next(iter(self._open.groups)))
 
-    def close_due(self, now: float) -> list[JoinedRequest]:
+    def close_due(self, now: float, most: int | None = None) -> list[JoinedRequest]:
         """Hand out the requests that are whole by now, or have waited for the whole window.
 
         Args:
             now: the monotonic clock's time.
+            most: ids of either kind to look at; the others come with the next call.
         """
-        for name in self._settled(now):
+        for name in self._settled(now, most):
             self._close_if_whole(name, now)
-        for name in self._open.aged(now, self.window):
+        for name in self._open.aged(now, self.window)[:most]:
             group = self._open.groups.get(name)
             # What an open request's id stands for goes with it when it closes.
             if group is not None and (group.has_edge or self._owner(group) not in self._open.groups):
                 self._close(name)
         return self._take_ready()
 
-    def drain(self) -> list[JoinedRequest]:
-        """Hand out every request that still waits, at the end of the process."""
-        while self._open.groups:
-            self._close(next(iter(self._open.groups)))
+    def drain(self, most: int | None = None) -> list[JoinedRequest]:
+        """Hand out requests that still wait, at the end of the process.
+
+        Args:
+            most: ids to close at most, those first that have waited the longest; all without it.
+        """
+        for name in list(islice(self._open.groups, most)):
+            if name in self._open.groups:  # closing one may take another along
+                self._close(name)
         return self._take_ready()
 
     def _take_ready(self) -> list[JoinedRequest]:
@@ -167,13 +173,14 @@ class Joiner:
         self._open.put(name, group, now)
         return group
 
-    def _settled(self, now: float) -> list[str]:
+    def _settled(self, now: float, most: int | None) -> list[str]:
         """Take off the ids that have been quiet for long enough since they were last looked at."""
         open_groups = self._open.groups
-        quiet = list(takewhile(lambda name: now - open_groups[name].heard >= SETTLE_S, self._settling))
-        for name in quiet:
+        quiet = takewhile(lambda name: now - open_groups[name].heard >= SETTLE_S, self._settling)
+        settled = list(islice(quiet, most))
+        for name in settled:
             del self._settling[name]
-        return quiet
+        return settled
 
     def _close_if_whole(self, name: str, now: float) -> None:
         """Close the request of an id that has settled, where nothing more is expected of it."""

@@ -148,10 +148,14 @@ class Pipeline:
         """Scrape no more, at the end of the process; a scrape under way is given up."""
         self._engine.close()
 
-    def drain(self, within: float) -> None:
-        """Read and count what the logs still hold, at the end of the process, for so many seconds at most."""
+    def drain(self, within: float) -> bool:
+        """Read and count what the logs still hold, at the end of the process; say whether that was all.
+
+        Args:
+            within: seconds after which the rest is left.
+        """
         with self._lock:
-            self._requests.drain(within)
+            return self._requests.drain(within)
 
 
 def _differs(name: str, one: Settings, other: Settings) -> bool:

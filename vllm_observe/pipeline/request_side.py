@@ -32,6 +32,10 @@ __all__ = ["RequestSide"]
 
 #: Longer than most requests take: what they hold meanwhile must not look like a gap in the logs.
 _COVERAGE_PERIOD_S = 600.0
+#: For how long a log that is behind is read in one go, and what is done between two looks at the clock.
+_FOLLOW_FOR_S = 0.2
+_READ_AT_ONCE_BYTES = 1 << 18
+_CLOSE_AT_ONCE = 2000
 #: Between two times that the checkpoint is written: a crash has at most so much read twice.
 _KEEP_EVERY_S = 1.0
 
@@ -115,14 +119,23 @@ class RequestSide:
         self._joiner.window = settings.join_window
 
     def follow(self) -> None:
-        """Read what the logs have gained, and count the requests that became whole."""
-        for record in self._reader.poll():
-            self._take(record)
-        now = self._clock.monotonic()
-        self._count(self._joiner.close_due(now))
-        if now >= self._next_keep:
-            self._next_keep = now + _KEEP_EVERY_S
+        """Read what the logs have gained, and count the requests that became whole.
+
+        A log that is far behind is left after a moment: others wait for the lock, and signals too.
+        """
+        self._read_until(self._clock.monotonic() + _FOLLOW_FOR_S)
+        if self._clock.monotonic() >= self._next_keep:
+            self._next_keep = self._clock.monotonic() + _KEEP_EVERY_S
             self._keep()
+
+    def _read_until(self, until: float) -> None:
+        behind = True
+        while behind:
+            for record in self._reader.poll(_READ_AT_ONCE_BYTES):
+                self._take(record)
+            now = self._clock.monotonic()
+            self._count(self._joiner.close_due(now, _CLOSE_AT_ONCE))
+            behind = self._reader.follower.behind and now < until
 
     def _keep(self) -> None:
         """Write down how far the logs were read, where that has changed."""
@@ -140,20 +153,21 @@ class RequestSide:
         except Exception as error:  # noqa: BLE001  # a fault of ours must not lose the records behind
             _log.exception("fault", error)
 
-    def drain(self, within: float) -> None:
-        """Read the logs to their end and count every request that still waits.
+    def drain(self, within: float) -> bool:
+        """Read the logs to their end and count every request that still waits; say whether all was.
 
         Args:
-            within: seconds after which a log that grows as fast as it is read is left.
+            within: seconds after which the rest is left.
         """
         deadline = self._clock.monotonic() + within
         self._reader.follower.search_now()
-        self.follow()
-        while self._reader.follower.behind and self._clock.monotonic() < deadline:
-            self.follow()
-        self._count(self._joiner.drain())
+        self._read_until(deadline)
+        while self._joiner.pending and self._clock.monotonic() < deadline:
+            self._count(self._joiner.drain(most=_CLOSE_AT_ONCE))
         self._keep()
+        behind = self._reader.follower.behind
         self._reader.follower.close()
+        return not behind and not self._joiner.pending
 
     def _count(self, requests: Iterable[JoinedRequest]) -> None:
         for request in requests:

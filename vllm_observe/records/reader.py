@@ -31,9 +31,10 @@ class RecordReader:
         self._log = EventLog("records")
         self._limits = {reason: RateLimit(clock) for reason in UnparsedReason}
 
-    def poll(self) -> list[Record]:
-        """Read the records that were written since the last poll."""
-        records = [record for line in self.follower.poll() if (record := self._decoded(line)) is not None]
+    def poll(self, max_bytes: int = 1 << 22) -> list[Record]:
+        """Read the records that were written since the last poll, from about so many bytes at most."""
+        lines = self.follower.poll(max_bytes)
+        records = [record for line in lines if (record := self._decoded(line)) is not None]
         for reason, limit in self._limits.items():
             if held := limit.held_back():
                 self._log.warning("more lines are no records", reason=reason.value, lines=held)

@@ -128,6 +128,7 @@ class Listener:
         if self._thread.ident is None:
             self._socket.close()
             return True
+        logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)  # it is told to cut what is left
         # uvicorn rounds nothing here, whatever its annotation says.
         self._server.config.timeout_graceful_shutdown = max(0.0, timeout - _WIND_UP_S)  # type: ignore[assignment]
         self._server.should_exit = True
