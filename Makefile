@@ -17,7 +17,7 @@ INSTALLED := $(VENV)/.installed
 PYTEST_ARGS ?=
 VLLM_RELEASE ?= 0.32.0
 
-.PHONY: help install demo test test-vllm bench lint format check docs lock build clean
+.PHONY: help install demo test test-vllm test-plugin bench lint format check docs lock build clean
 
 help: ## say what the verbs are
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -34,7 +34,13 @@ test: $(INSTALLED) ## run the tests; installs Prometheus's programs for them whe
 test-vllm: $(INSTALLED) ## test with a real vLLM: installs it once, about 4 GB and 3 minutes
 	@sh scripts/install_prometheus.sh
 	$(VENV)/bin/python scripts/real_vllm.py install --release $(VLLM_RELEASE)
-	VLLM_RELEASE=$(VLLM_RELEASE) $(RUN) pytest --timeout=600 tests/real_vllm $(PYTEST_ARGS)
+	VLLM_RELEASE=$(VLLM_RELEASE) $(RUN) pytest --timeout=600 tests/real_vllm \
+		--ignore=tests/real_vllm/test_plugin.py $(PYTEST_ARGS)
+
+# Apart from test-vllm until it is known why vLLM now and then serves a crowd one by one with the plugin.
+test-plugin: $(INSTALLED) ## test the plugin inside a real vLLM
+	$(VENV)/bin/python scripts/real_vllm.py install --release $(VLLM_RELEASE)
+	VLLM_RELEASE=$(VLLM_RELEASE) $(RUN) pytest --timeout=600 tests/real_vllm/test_plugin.py $(PYTEST_ARGS)
 
 bench: $(INSTALLED) ## measure how fast parsing, joining and rendering are
 	$(RUN) pytest --timeout=600 tests/bench $(PYTEST_ARGS)
