@@ -13,18 +13,6 @@ import pytest
 from support.logs import Followed, write
 
 
-@pytest.fixture
-def log(tmp_path):
-    return tmp_path / "app.jsonl"
-
-
-@pytest.fixture
-def followed(tmp_path):
-    followed = Followed(tmp_path / "app.jsonl*")
-    yield followed
-    followed.follower.close()
-
-
 def test_a_log_that_may_not_be_opened_is_counted_and_tried_again(log, followed):
     write(log, "one\n")
     followed.files.refused.add(str(log))

@@ -11,18 +11,6 @@ from support.logs import Followed, write
 from vllm_observe.records.position import Positions
 
 
-@pytest.fixture
-def log(tmp_path):
-    return tmp_path / "app.jsonl"
-
-
-@pytest.fixture
-def followed(tmp_path):
-    followed = Followed(tmp_path / "app.jsonl*")
-    yield followed
-    followed.follower.close()
-
-
 def test_reading_goes_on_where_it_was(log, followed):
     write(log, "one\ntw")
     followed.poll()
