@@ -16,6 +16,8 @@ PROGRAMS = {
     "prometheus": ("prometheus",),
     "amtool": ("amtool",),
     "alertmanager": ("alertmanager", "prometheus-alertmanager"),
+    "nginx": ("nginx", "/usr/sbin/nginx"),  # where it is, but not on every user's path
+    "logrotate": ("logrotate", "/usr/sbin/logrotate"),
 }
 GOLDEN = Path(__file__).parent / "golden"
 DESELECTED = pytest.StashKey[int]()
@@ -63,6 +65,18 @@ def alertmanager() -> Path:
     return _get("alertmanager")
 
 
+@pytest.fixture(scope="session")
+def nginx() -> Path:
+    """The nginx server's program."""
+    return _get("nginx")
+
+
+@pytest.fixture(scope="session")
+def logrotate() -> Path:
+    """The program that rotates logs on most servers."""
+    return _get("logrotate")
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the option that accepts changed outputs."""
     parser.addoption(
@@ -107,7 +121,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     count = config.stash.get(DESELECTED, 0)
     if count:
         terminalreporter.write_line(
-            f"NOT RUN: {count} tests that need promtool, Prometheus or Alertmanager. "
+            f"NOT RUN: {count} tests that need promtool, Prometheus, Alertmanager, nginx or logrotate. "
             "To run them: sh scripts/install_prometheus.sh",
             red=True,
             bold=True,

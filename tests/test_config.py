@@ -62,6 +62,16 @@ def test_durations_are_read_as_people_write_them(text, seconds):
     assert load_settings(flags={"join_window": text}).join_window == seconds
 
 
+@pytest.mark.parametrize("setting", sorted(name for name in Settings.model_fields if name.endswith("_bytes")))
+def test_sizes_are_read_as_people_write_them_wherever_a_setting_is_bytes(yaml, monkeypatch, setting):
+    assert getattr(load_settings(config=yaml(f"{setting}: 64MiB")), setting) == 67_108_864
+    assert getattr(load_settings(config=yaml(f"{setting}: 67108864")), setting) == 67_108_864
+    monkeypatch.setenv(f"VLLM_OBSERVE_{setting.upper()}", "67108864")
+    assert getattr(load_settings(), setting) == 67_108_864
+    monkeypatch.setenv(f"VLLM_OBSERVE_{setting.upper()}", "3 GiB")
+    assert getattr(load_settings(), setting) == 3_221_225_472
+
+
 def test_a_request_log_is_a_path_or_a_path_with_its_reading(yaml):
     config = yaml(
         """
@@ -134,6 +144,9 @@ def test_targets_come_from_the_service_class_unless_set():
         ("join_window: .inf", ["join_window", "finite"]),
         ("max_num_seqs: 0", ["max_num_seqs", "greater than 0"]),
         ("service_class: chat", ["service_class", "interactive", "batch"]),
+        ("request_logs: [{path: x, format: ngnix}]", ["0.format", "'envoy'", "did you mean nginx?"]),
+        ("request_logs: [{path: x, format: json}]", ["0.format", "did you mean jsonl?"]),
+        ("request_logs: [{path: x, format: 5}]", ["0.format", "'litellm'"]),
         ("request_logs: 5", ["request_logs", "--request-log", "list of paths"]),
         ("- a", ["name: value"]),
         ("a: [", ["line 1", "not YAML"]),
@@ -143,6 +156,10 @@ def test_targets_come_from_the_service_class_unless_set():
         ("x: " + "[" * 5000, ["sidecar.yaml"]),
         ("x: !!python/object:os.system {}", ["sidecar.yaml"]),
         ("max_sessions: 0", ["max_sessions", "greater than 0"]),
+        ("store_max_bytes: 4MiB", ["store_max_bytes", "must be at least 32 MiB"]),
+        ("store_max_bytes: 33554431", ["store_max_bytes", "must be at least 32 MiB"]),
+        ("store_max_bytes: 4 GB", ["store_max_bytes", "64MiB or 2GiB"]),
+        ("scrape_max_bytes: 0KiB", ["scrape_max_bytes", "greater than 0"]),
     ],
 )
 def test_a_wrong_setting_gives_one_line_that_names_it_and_the_mend(yaml, text, words):
@@ -184,7 +201,7 @@ def test_a_misspelt_variable_is_refused_with_the_near_name(monkeypatch):
         "VLLM_OBSERVE_SERVICE_PORT_METRICS",
         "VLLM_OBSERVE_PORT",
         "VLLM_OBSERVE_PORT_9809_TCP_ADDR",
-        "VLLM_OBSERVE_PLUGIN_PATH",  # the plugin's own, on one box with the sidecar
+        "OBSERVE_PLUGIN_LOG",  # the plugin's own, on one box with the sidecar
     ],
 )
 def test_variables_of_others_are_left_alone(monkeypatch, variable):

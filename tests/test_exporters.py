@@ -12,7 +12,7 @@ EXPORTERS = Path(__file__).parents[1] / "exporters"
 
 def test_the_sidecar_takes_its_settings():
     settings = load_settings(config=EXPORTERS / "sidecar.yaml")
-    assert settings.checkpoint_file == Path("/var/lib/vllm-observe/positions.json")
+    assert settings.store == Path("/var/lib/vllm-observe/requests.db")
 
 
 def test_prometheus_takes_its_configuration(promtool):
@@ -21,6 +21,15 @@ def test_prometheus_takes_its_configuration(promtool):
         capture_output=True,
         text=True,
         check=False,
+    )
+    assert checked.returncode == 0, checked.stderr
+
+
+def test_nginx_takes_its_log_format(nginx, tmp_path):
+    whole = tmp_path / "nginx.conf"
+    whole.write_text(f"pid {tmp_path}/pid;\nevents {{ }}\nhttp {{ include {EXPORTERS / 'nginx.conf'}; }}\n")
+    checked = subprocess.run(
+        [nginx, "-t", "-c", whole, "-e", tmp_path / "error.log"], capture_output=True, text=True, check=False
     )
     assert checked.returncode == 0, checked.stderr
 

@@ -64,3 +64,24 @@ def test_a_fault_of_ours_is_told_by_type_and_place_but_not_by_its_text(stream):
     assert event["fault"] == "ValueError"
     assert "test_logs.py" in event["at"]
     assert "prompt" not in stream.getvalue()
+
+
+def test_of_faults_that_repeat_all_are_counted_and_each_is_told_once(stream):
+    logs.configure(stream=stream)
+    faults = logs.Faults(logs.EventLog("x"))
+    for text in ("a", "b", "c"):
+        for convert in (int, float):
+            try:
+                convert(text)
+            except ValueError as error:  # noqa: PERF203  # each has a traceback of its own
+                faults.survived(error)
+    try:
+        {}["d"]
+    except KeyError as error:
+        faults.survived(error, loop="follow")
+    assert faults.count == 7
+    told = [json.loads(line) for line in stream.getvalue().splitlines()]
+    assert [(event["event"], event["fault"], event.get("loop")) for event in told] == [
+        ("fault", "ValueError", None),
+        ("fault", "KeyError", "follow"),
+    ]

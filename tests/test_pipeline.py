@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import lzma
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,7 @@ from vllm_observe.config import RequestLog, Settings
 from vllm_observe.errors import ConfigError
 from vllm_observe.join.joiner import SETTLE_S
 from vllm_observe.pipeline import Pipeline
+from vllm_observe.records.otlp import Encoding
 from vllm_observe.serve.render import Format
 
 CAPTURES = Path(__file__).parent / "data" / "captures"
@@ -209,6 +212,22 @@ def test_a_limits_record_is_believed_before_the_setting(observe, log, clock):
     assert any("limits_source=plugin" in name and "vllm_version=0.32.0" in name for name in page)
 
 
+def test_what_the_plugin_told_after_the_last_scrape_explains_a_wait(observe, vllm, log, clock):
+    idle = (CAPTURES / "vllm-0.32.0" / "idle.prom").read_bytes()
+    vllm.answers["/metrics"] = whole(idle, content_type="text/plain; version=1.0.0")
+    pipeline = observe(max_num_seqs=8)
+    pipeline.scrape()
+    told = {"kind": "sample", "model": "tiny", "engine": "0", "running": 8, "waiting": 4, "kv_usage": 0.2}
+    request = {"request_id": "a", "status": 200, "stream": True, "duration_s": 3.9, "ttft_s": 3.5}
+    request |= {"profile": "assistant"}
+    write(log, told | {"ts": clock.wall() + 2.0}, request | {"ts": clock.wall() + 4.0})
+    clock.advance(4.0)
+    follow(pipeline, clock)
+    page = samples(pipeline)
+    assert page["vllm_observe_slow_requests_total cause=queue_slots model_name=tiny profile=assistant"] == 1
+    assert page["vllm:num_requests_running engine=0 model_name=tiny"] == 0  # of the scrape
+
+
 def test_vllms_own_log_tells_the_limit(observe, tmp_path, clock):
     engine_log = tmp_path / "vllm.log"
     engine_log.write_text(
@@ -280,6 +299,73 @@ def test_a_dead_engine_that_answers_is_told(observe, vllm):
     pipeline = observe()
     pipeline.scrape()
     assert samples(pipeline)["vllm_observe_engine_answers_without_tokens"] == 1
+
+
+class Ending:
+    """A vLLM that ends requests and a log that may speak of them, a minute a step."""
+
+    def __init__(self, pipeline: Pipeline, vllm, log: Path, clock: ManualClock) -> None:
+        self.pipeline, self.vllm, self.log, self.clock = pipeline, vllm, log, clock
+        self.finished, self.told = 37, 0
+
+    def goes_on(self, scrapes: int = 1, *, tells: bool = False, ends: int = 1) -> None:
+        """Let requests end before each scrape, and the log tell of them or not."""
+        for _ in range(scrapes):
+            self.clock.advance(60)
+            self.finished += ends
+            counted = b'"length",model_name="tiny"} %d'
+            self.vllm.answers["/metrics"] = whole(SATURATED.replace(counted % 37, counted % self.finished))
+            if tells:
+                self.told += 1
+                write(self.log, {"ts": self.clock.wall(), "request_id": f"a-{self.told}", "e2e_s": 1.0})
+            self.pipeline.follow()
+            self.pipeline.scrape()
+
+    @property
+    def silent_s(self) -> float | None:
+        return self.pipeline.state().requests.silent_s
+
+
+@pytest.fixture
+def ending(observe, vllm, log, clock):
+    pipeline = observe()
+    pipeline.scrape()
+    return Ending(pipeline, vllm, log, clock)
+
+
+def test_a_log_that_stops_while_requests_end_is_silent_until_it_speaks_again(ending):
+    ending.goes_on(2, tells=True)
+    assert ending.silent_s == 0
+    ending.goes_on(3)  # from the first scrape that saw it until the third
+    assert ending.silent_s == 120
+    ending.goes_on(tells=True)
+    assert ending.silent_s == 0
+
+
+def test_a_log_that_never_spoke_is_silent_from_the_first_request_that_ends(ending):
+    ending.goes_on(2, ends=0)
+    assert ending.silent_s == 0
+    ending.goes_on(2)
+    assert ending.silent_s == 60
+
+
+def test_a_log_that_tells_of_all_that_ends_is_not_silent_however_seldom_that_is(ending):
+    for _ in range(3):
+        ending.goes_on(tells=True)
+        ending.goes_on(20, ends=0)
+        assert ending.silent_s == 0
+
+
+def test_a_restart_of_vllm_is_no_request_that_ends(ending):
+    ending.goes_on(tells=True)
+    ending.goes_on(ends=-30)
+    assert ending.silent_s == 0
+
+
+def test_without_a_log_nothing_is_silent(observe, vllm, log, clock):
+    ending = Ending(observe(request_logs=[]), vllm, log, clock)
+    ending.goes_on(3)
+    assert ending.silent_s is None
 
 
 @pytest.mark.parametrize("kind", ["stall", "zombie"])
@@ -397,6 +483,33 @@ def test_after_a_kill_no_line_that_was_kept_is_read_again(observe, log, clock, t
     assert samples(second)["vllm_observe_log_lines_total"] == 1
 
 
+@pytest.mark.parametrize(
+    ("left", "reason"),
+    [(None, "gone"), (lzma.compress(b"{}\n"), "compressed")],
+    ids=["gone", "compressed"],
+)
+def test_a_log_that_is_lost_with_what_was_not_read_is_counted(observe, log, clock, left, reason):
+    checkpoint = log.parent / "positions.json"
+    record = {"ts": clock.wall(), "model": "m", "status": 200, "duration_s": 1}
+    write(log, {**record, "request_id": "a"})
+    first = observe(checkpoint_file=checkpoint)
+    first.follow()
+    first.drain(within=1)
+    log.unlink()
+    if left is not None:
+        (log.parent / "app.jsonl.1.xz").write_bytes(left)
+    write(log, {**record, "request_id": "b"})
+    second = observe(checkpoint_file=checkpoint)
+    expected = {f"vllm_observe_log_unread_total reason={known}": 0 for known in ("compressed", "gone")}
+    assert expected.items() <= samples(second).items()
+    for _ in range(3):
+        follow(second, clock)
+        clock.advance(60)
+    assert {**expected, f"vllm_observe_log_unread_total reason={reason}": 1}.items() <= samples(
+        second
+    ).items()
+
+
 def test_a_damaged_checkpoint_costs_no_start(observe, log, clock, tmp_path):
     checkpoint = tmp_path / "positions.json"
     checkpoint.write_bytes(b"\x00{")
@@ -424,10 +537,60 @@ def test_the_end_counts_what_still_waits(observe, log, clock):
     pipeline = observe()
     write(
         log,
-        {"kind": "engine", "ts": clock.wall(), "request_id": "chatcmpl-x", "model": "m", "e2e_s": 1.0},
+        {"kind": "engine", "ts": clock.wall(), "request_id": "chatcmpl-x", "finish_reason": "stop"},
         {"ts": clock.wall(), "request_id": "y", "model": "m", "status": 200, "duration_s": 1},
     )
     pipeline.drain(within=1)
     page = samples(pipeline)
     assert page["vllm_observe_join_closed_total parts=engine"] == 1
     assert page["vllm_observe_join_closed_total parts=edge"] == 1
+
+
+# --- Spans that vLLM sends ----------------------------------------------------------------------------
+
+
+def test_spans_are_joined_with_the_apps_log_and_counted(observe, log, clock):
+    clock.advance(1795983000 - clock.wall())  # a moment after these spans had ended
+    pipeline = observe()
+    body = (CAPTURES / "vllm-0.32.0" / "otlp-body.bin").read_bytes()
+    export = pipeline.take_traces(body, Encoding.PROTOBUF)
+    for record in export.records:
+        sent = record.request_id.removeprefix("chatcmpl-")
+        write(log, {"ts": record.ts, "request_id": sent, "status": 200, "duration_s": record.e2e_s})
+    follow(pipeline, clock)
+    page = samples(pipeline)
+    assert page["vllm_observe_spans_total result=record"] == 2
+    assert page["vllm_observe_join_closed_total parts=both"] == 2
+
+
+def test_a_hostile_span_is_counted_and_told(observe, caplog):
+    pipeline = observe()
+    spans = b'{"name":"llm_request","endTimeUnixNano":"1"},{"name":"other"}'
+    pipeline.take_traces(b'{"resourceSpans":[{"scopeSpans":[{"spans":[' + spans + b"]}]}]}", Encoding.JSON)
+    page = samples(pipeline)
+    assert page["vllm_observe_log_unparsed_total reason=missing_field"] == 1
+    assert page["vllm_observe_spans_total result=unparsed"] == 1
+    assert page["vllm_observe_spans_total result=other"] == 1
+    assert "a span is no record" in caplog.text
+
+
+def test_the_logs_of_a_proxy_and_of_vllm_are_read_by_their_formats(observe, tmp_path, clock):
+    at = datetime.fromtimestamp(clock.wall())  # noqa: DTZ006  # vLLM writes its host's own time
+    logs = {"nginx": tmp_path / "nginx.jsonl", "vllm": tmp_path / "vllm.log"}
+    logs["nginx"].write_text(
+        '{"msec":"1790000000.5","request_id":"a","status":"499","request_time":"2.000"}\n'
+    )
+    logs["vllm"].write_text(
+        "INFO:     Started server process [411]\n"
+        f"(APIServer pid=411) INFO {at:%m-%d %H:%M:%S} [async_llm.py:578] Request chatcmpl-a aborted.\n"
+    )
+    pipeline = observe(request_logs=[RequestLog(path=str(path), format=form) for form, path in logs.items()])
+    follow(pipeline, clock)
+    page = samples(pipeline)
+    assert page["vllm_observe_join_closed_total parts=both"] == 1
+    assert sum(value for name, value in page.items() if name.startswith("vllm_observe_log_unparsed")) == 0
+
+
+def test_a_field_map_for_a_text_log_is_a_wrong_setting(observe):
+    with pytest.raises(ConfigError, match="a field map is for JSON"):
+        observe(request_logs=[RequestLog(path="vllm.log", format="vllm", fields={"ts": "t"})])

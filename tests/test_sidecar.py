@@ -26,7 +26,7 @@ class Work:
 
 @pytest.fixture
 def loop():
-    def run(takes: list[float], *, interval: float = 5.0, work_type: type[Work] = Work):
+    def run(takes: list[float], *, interval: float = 5.0, work_type: type[Work] = Work, faults=None):
         clock, stop, skipped = ManualClock(), threading.Event(), []
         work = work_type(clock, stop, takes)
         Loop(
@@ -34,6 +34,7 @@ def loop():
             interval=lambda: interval,
             work=work,
             skipped=skipped.append,
+            fault=[].append if faults is None else faults.append,
             stop=stop,
             clock=clock,
         ).run()
@@ -66,5 +67,7 @@ def test_a_fault_ends_neither_the_loop_nor_the_beat(loop):
             super().__call__()
             raise RuntimeError("a fault of ours")
 
-    began, _ = loop([0.0, 0.0, 0.0], work_type=Faulty)
+    faults = []
+    began, _ = loop([0.0, 0.0, 0.0], work_type=Faulty, faults=faults)
     assert began == [0.0, 5.0, 10.0]
+    assert [type(fault) for fault in faults] == [RuntimeError] * 3

@@ -11,12 +11,20 @@ import difflib
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+)
 from pydantic_settings import (
     BaseSettings,
     InitSettingsSource,
@@ -28,6 +36,7 @@ from pydantic_settings import (
 from vllm_observe.durations import parse_duration
 from vllm_observe.errors import ConfigError
 from vllm_observe.model import ServiceClass
+from vllm_observe.sizes import parse_size, show_size
 from vllm_observe.thresholds import STALL_AFTER_S, TARGETS, Targets
 
 __all__ = ["WITHOUT_FLAG", "FieldRule", "ListenerSecurity", "RequestLog", "Settings", "load_settings"]
@@ -45,11 +54,13 @@ WITHOUT_FLAG = frozenset(
         "max_sessions",
         "max_profiles",
         "max_adapters",
+        "store_max_rows",
+        "store_max_age",
+        "store_max_bytes",
     }
 )
-# The plugin inside vLLM has variables of its own, and Kubernetes gives every container the addresses
-# of a Service named vllm-observe: neither is a misspelt setting.
-_OTHERS_VARIABLES = re.compile(rf"{PREFIX}(PLUGIN_.*|SERVICE_(HOST|PORT.*)|PORT(_\d+_.*)?)")
+# Kubernetes gives every container the addresses of a Service named vllm-observe: no misspelt settings.
+_OTHERS_VARIABLES = re.compile(rf"{PREFIX}(SERVICE_(HOST|PORT.*)|PORT(_\d+_.*)?)")
 
 
 def _seconds(value: Any) -> Any:
@@ -58,6 +69,23 @@ def _seconds(value: Any) -> Any:
 
 
 Duration = Annotated[float, BeforeValidator(_seconds), Field(allow_inf_nan=False)]
+
+
+def _bytes(value: Any) -> Any:
+    """Read ``33554432``, ``"64MiB"`` or ``"2 GiB"`` as bytes; leave other types to pydantic."""
+    return parse_size(value) if isinstance(value, str) else value
+
+
+def _at_least(least: int) -> Callable[[int], int]:
+    def check(value: int) -> int:
+        if value < least:
+            raise ValueError(f"must be at least {show_size(least)}")
+        return value
+
+    return check
+
+
+Size = Annotated[int, BeforeValidator(_bytes)]
 
 
 class _Part(BaseModel):
@@ -75,8 +103,8 @@ class RequestLog(_Part):
     """One request log to follow: a path or a glob, and how its lines are to be read."""
 
     path: str = Field(min_length=1)
-    format: Literal["jsonl"] = "jsonl"
-    wrapper: Literal["auto", "none", "cri"] = "auto"
+    format: Literal["jsonl", "nginx", "envoy", "litellm", "vllm"] = "jsonl"
+    wrapper: Literal["auto", "none", "cri", "docker"] = "auto"
     start: Literal["beginning", "end"] = "beginning"
     fields: dict[str, FieldRule | None] = {}  # None: that field is left out, whatever the log holds
 
@@ -120,14 +148,20 @@ class Settings(BaseSettings):
     # vLLM renders /metrics on the event loop that serves requests: scraping often costs latency.
     scrape_interval: Duration = Field(default=5.0, ge=1.0)
     scrape_timeout: Duration = Field(default=4.0, gt=0)
-    scrape_max_bytes: int = Field(default=32 * 1024 * 1024, gt=0)
+    scrape_max_bytes: Size = Field(default=32 * 1024 * 1024, gt=0)
     scrape_compression: bool = False
     scrape_token_file: Path | None = None
     scrape_ca_file: Path | None = None
 
     request_logs: Annotated[tuple[RequestLog, ...], NoDecode, BeforeValidator(_paths)] = ()
     engine_log: Path | None = None
-    checkpoint_file: Path | None = None  # how far the request logs were read
+    checkpoint_file: Path | None = None  # how far the request logs were read; a store holds that itself
+
+    store: Path | None = None  # the requests, in one SQLite file; the oldest of too many go
+    store_max_rows: int = Field(default=1_000_000, gt=0)
+    store_max_age: Duration = Field(default=7 * 86_400.0, gt=0)
+    # Under it there would be no room for requests beside the write-ahead log.
+    store_max_bytes: Annotated[Size, AfterValidator(_at_least(32 * 1024**2))] = 2 * 1024**3
 
     listen: str = "0.0.0.0:9809"  # Prometheus is most often on another host
     admin_listen: str = "127.0.0.1:9810"
@@ -257,7 +291,15 @@ def _problem(detail: Any) -> str:
     flag = f" ({_flag(path[0])})" if len(path) == 1 and path[0] not in WITHOUT_FLAG else ""
     # The input itself stays out of the message: it can hold a URL with a password.
     message = detail["msg"].removeprefix("Value error, ")
-    return f"{where}{flag}: {message[0].lower()}{message[1:]}"
+    return f"{where}{flag}: {message[0].lower()}{message[1:]}{_near_choice(detail)}"
+
+
+def _near_choice(detail: Any) -> str:
+    """Name the choice that a misspelt one comes near to, where a setting has only so many."""
+    if detail["type"] != "literal_error" or not isinstance(detail["input"], str):
+        return ""
+    close = difflib.get_close_matches(detail["input"].lower(), re.findall(r"'([^']*)'", detail["msg"]), n=1)
+    return f"; did you mean {close[0]}?" if close else ""
 
 
 def _flag(setting: str) -> str:

@@ -3,7 +3,10 @@
 VllmObserveError
 ├── ConfigError        a setting is missing, unknown or out of range; exit code 2
 ├── ScrapeError        one scrape failed, with the reason that the metrics count
-└── RecordError        one line of a log is no record, with the reason that the metrics count
+├── RecordError        one line of a log is no record, with the reason that the metrics count
+├── BodyError          what was sent to us holds no traces
+└── StoreError         the store of requests cannot be read
+    └── CursorError    a page was asked for by a cursor that no page gave
 
 Every message is one line for the person on call: what is wrong and how to mend it. None holds a
 secret, a prompt or an output.
@@ -14,11 +17,14 @@ from __future__ import annotations
 from enum import Enum
 
 __all__ = [
+    "BodyError",
     "ConfigError",
+    "CursorError",
     "Drop",
     "RecordError",
     "ScrapeError",
     "ScrapeFailure",
+    "StoreError",
     "UnparsedReason",
     "VllmObserveError",
 ]
@@ -72,12 +78,12 @@ class Drop(str, Enum):
 
 
 class UnparsedReason(str, Enum):
-    """Why a log line gave no record; the label values of ``vllm_observe_log_unparsed_total``."""
+    """Why a log line or a span gave no record; the label values of ``vllm_observe_log_unparsed_total``."""
 
     NOT_JSON = "not_json"
     NOT_OBJECT = "not_object"  # JSON, but an array, a string or a number
     NOT_UTF8 = "not_utf8"
-    MISSING_FIELD = "missing_field"  # request_id or ts
+    MISSING_FIELD = "missing_field"  # request_id, ts, or all that tells how it ended
     BAD_FIELD = "bad_field"  # a field of a wrong type, or a number out of its range
     UNKNOWN_KIND = "unknown_kind"  # "kind" is none of edge, engine, sample, limits
     TOO_LONG = "too_long"  # over the cap on a line's bytes
@@ -93,3 +99,15 @@ class RecordError(VllmObserveError):
     def __init__(self, reason: UnparsedReason, message: str) -> None:
         super().__init__(message)
         self.reason = reason
+
+
+class BodyError(VllmObserveError):
+    """A body that was sent to us holds no traces. The message is for who sent it, and quotes nothing."""
+
+
+class StoreError(VllmObserveError):
+    """The store of requests cannot be read: it is missing, damaged or locked."""
+
+
+class CursorError(StoreError):
+    """A page was asked for by a cursor that no page gave."""

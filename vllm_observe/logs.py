@@ -12,7 +12,7 @@ import sys
 from datetime import datetime, timezone
 from typing import Literal, TextIO
 
-__all__ = ["EventLog", "configure"]
+__all__ = ["EventLog", "Faults", "configure"]
 
 _ROOT = "vllm_observe"
 
@@ -41,15 +41,41 @@ class EventLog:
 
     def exception(self, event: str, error: BaseException, **fields: object) -> None:
         """Tell of a fault of our own: its type and its place, not its text, which may quote input."""
-        trace = error.__traceback__
-        while trace is not None and trace.tb_next is not None:
-            trace = trace.tb_next
-        place = f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}" if trace else "?"
-        self._write(logging.ERROR, event, {"fault": type(error).__name__, "at": place, **fields})
+        self._write(logging.ERROR, event, {"fault": type(error).__name__, "at": _place(error), **fields})
 
     def _write(self, level: int, event: str, fields: dict[str, object]) -> None:
         if self._logger.isEnabledFor(level):
             self._logger.log(level, event, extra={"fields": fields})
+
+
+class Faults:
+    """Faults of our own that did no more harm than they had to: all are counted, each is told once.
+
+    What fails for one record may well fail for the next thousand, and none of them shall fill a disk.
+
+    Attributes:
+        count: faults so far.
+    """
+
+    def __init__(self, log: EventLog) -> None:
+        self.count = 0
+        self._log = log
+        self._told: set[tuple[type, str]] = set()  # bounded by the lines of the program
+
+    def survived(self, error: Exception, **fields: object) -> None:
+        """Count a fault, and tell it where none of its type was told of its place."""
+        self.count += 1
+        fault = (type(error), _place(error))
+        if fault not in self._told:
+            self._told.add(fault)
+            self._log.exception("fault", error, **fields)
+
+
+def _place(error: BaseException) -> str:
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}" if trace else "?"
 
 
 class _Formatter(logging.Formatter):

@@ -9,6 +9,7 @@ import contextlib
 import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 
 from vllm_observe import __version__, logs
@@ -16,14 +17,18 @@ from vllm_observe.clock import Clock, SystemClock
 from vllm_observe.config import ListenerSecurity, Settings, load_settings
 from vllm_observe.errors import ConfigError
 from vllm_observe.pipeline import Pipeline
+from vllm_observe.serve.api.routes import api_routes
 from vllm_observe.serve.app import admin_app, metrics_app
 from vllm_observe.serve.auth import Credentials, check_exposure
 from vllm_observe.serve.listener import Listener, TlsFiles
+from vllm_observe.serve.traces import traces_route
 
 __all__ = ["Loop", "Sidecar", "run"]
 
 #: Between two looks at the request logs: a tenth of a second is not noticed, and a stat costs 2 us.
 FOLLOW_INTERVAL_S = 0.2
+#: Between two batches that are stored.
+STORE_INTERVAL_S = 0.5
 #: What SIGTERM may take for the last lines, and then for the requests on each listener.
 CLOSE_WITHIN_S = 2.0
 LISTENER_CLOSE_S = 0.5
@@ -46,15 +51,16 @@ class Loop:
         interval: Callable[[], float],
         work: Callable[[], None],
         skipped: Callable[[int], None],
+        fault: Callable[[Exception], None],
         stop: threading.Event,
         clock: Clock,
     ) -> None:
         self._interval = interval
         self._work = work
         self._skipped = skipped
+        self._fault = fault
         self._stop = stop
         self._clock = clock
-        self._name = name
         self._thread = threading.Thread(target=self.run, name=name, daemon=True)
 
     def start(self) -> None:
@@ -77,7 +83,7 @@ class Loop:
             try:
                 self._work()
             except Exception as error:  # noqa: BLE001  # one fault of ours must not end the observing
-                _log.exception("fault", error, loop=self._name)
+                self._fault(error)
             interval = self._interval()
             due += interval
             missed = int((self._clock.monotonic() - due) // interval) + 1
@@ -99,6 +105,7 @@ class Sidecar:
             self._loop("scrape", self.pipeline.scrape, self._scrape_interval, self.pipeline.skipped),
             self._loop("limits", self.pipeline.read_limits, self._scrape_interval),
             self._loop("follow", self.pipeline.follow, lambda: FOLLOW_INTERVAL_S),
+            self._loop("store", self.pipeline.flush_store, lambda: STORE_INTERVAL_S),
         ]
 
     def _loop(
@@ -109,7 +116,13 @@ class Sidecar:
         skipped: Callable[[int], None] = lambda _: None,
     ) -> Loop:
         return Loop(
-            name=name, work=work, interval=interval, skipped=skipped, stop=self._stop, clock=self._clock
+            name=name,
+            work=work,
+            interval=interval,
+            skipped=skipped,
+            fault=partial(self.pipeline.fault, loop=name),
+            stop=self._stop,
+            clock=self._clock,
         )
 
     def _scrape_interval(self) -> float:
@@ -125,7 +138,14 @@ class Sidecar:
         metrics = metrics_app(
             page=self.pipeline.page, ready=self._ready, healthy=self._healthy, auth=metrics_auth
         )
-        admin = admin_app(state=self.pipeline.state, auth=admin_auth)
+        admin = admin_app(
+            state=self.pipeline.state,
+            auth=admin_auth,
+            extra_routes=[
+                *api_routes(lambda: self.pipeline.store, self._clock),
+                traces_route(self.pipeline.take_traces),
+            ],
+        )
         return [
             Listener(metrics, settings.listen, flag="--listen", tls=_tls(settings, "metrics_security")),
             Listener(

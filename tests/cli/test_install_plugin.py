@@ -65,3 +65,39 @@ def test_a_folder_that_cannot_be_used_is_one_line_and_exit_code_2(tmp_path, kind
     assert done.stderr.startswith("vllm-observe: DIR: ")
     assert done.stderr.count("\n") == 1
     assert (folder / "vllm_observe" / "cli").exists() == (kind != "file")
+
+
+@pytest.mark.parametrize(
+    "file",
+    ["vllm_observe/notes.txt", "vllm_observe/mine.py", "vllm_observe/plugin/data.json", "vllm_observe/a/b.py",
+     "vllm_observe/plugin/deep/x.py", "vllm_observe"],
+)  # fmt: skip
+def test_a_package_with_somebody_elses_files_is_refused_and_left_whole(tmp_path, file):
+    foreign = tmp_path / file
+    foreign.parent.mkdir(parents=True, exist_ok=True)
+    foreign.write_text("mine")
+    done = install(tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.startswith("vllm-observe: DIR: ")
+    assert "vllm_observe" in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert foreign.read_text() == "mine"
+
+
+def test_a_package_that_is_a_link_is_refused_and_what_it_means_left_whole(tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "__init__.py").touch()
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "vllm_observe").symlink_to(tmp_path / "elsewhere")
+    assert install(folder).returncode == 2
+    assert (tmp_path / "elsewhere" / "__init__.py").exists()
+
+
+def test_a_plugin_that_was_run_is_replaced(tmp_path):
+    assert install(tmp_path).returncode == 0
+    cache = tmp_path / "vllm_observe" / "plugin" / "__pycache__"
+    cache.mkdir()
+    (cache / "writer.cpython-312.pyc").touch()
+    assert install(tmp_path).returncode == 0
+    assert not cache.exists()

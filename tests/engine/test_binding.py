@@ -133,6 +133,25 @@ def test_a_full_batch_binds_before_a_full_cache():
     assert binding_limit(None, crowded(running=8.0, kv_usage=0.97), SLOTS_8) is BindingLimit.SLOTS
 
 
+@pytest.mark.parametrize(
+    ("running", "bound"),
+    [(59.0, BindingLimit.SLOTS), (58.0, None)],  # 59 + 4 are 63 of 64, the last of which may be empty
+)
+def test_slots_that_are_filled_again_with_each_step_are_not_free(running, bound):
+    # 40 requests started in 10 steps: 4 a step, in the places of 4 that had left
+    before = crowded(running=60.0, steps=500.0, started=1000.0)
+    now = crowded(running=running, steps=510.0, started=1040.0)
+    assert binding_limit(before, now, Limits(max_num_seqs=64)) is bound
+
+
+@pytest.mark.parametrize(
+    "before", [None, crowded(steps=500.0), crowded(started=1000.0), crowded(started=2e3)]
+)
+def test_without_its_counters_a_free_slot_is_free(before):
+    now = crowded(running=59.0, steps=510.0, started=1040.0)
+    assert binding_limit(before, now, Limits(max_num_seqs=64)) is None
+
+
 def test_preemptions_bind_before_a_full_batch():
     before, now = crowded(running=8.0, preemptions=3.0), crowded(running=8.0, preemptions=4.0)
     assert binding_limit(before, now, SLOTS_8) is BindingLimit.KV
@@ -141,6 +160,16 @@ def test_preemptions_bind_before_a_full_batch():
 def test_preemptions_of_before_a_restart_are_no_sign():
     before, now = crowded(preemptions=9.0), crowded(preemptions=1.0)
     assert binding_limit(before, now, SLOTS_8) is None
+
+
+@pytest.mark.parametrize(("tokens", "bound"), [(690.0, BindingLimit.TOKEN_BUDGET), (680.0, BindingLimit.KV)])
+def test_steps_that_are_mostly_full_bind_before_a_full_cache(tokens, bound):
+    # Who finds no block is not admitted, and adds no tokens to a step: in a third of the steps, of 2048
+    # tokens, there were blocks.
+    before = crowded(steps=500.0, step_tokens=70_000.0, kv_usage=0.96)
+    now = crowded(steps=600.0, step_tokens=70_000.0 + 100 * tokens, kv_usage=0.96)
+    assert binding_limit(before, now, REAL) is bound
+    assert binding_limit(None, now, REAL) is BindingLimit.KV
 
 
 def test_a_full_cache_is_a_sign_without_knowing_the_slots():

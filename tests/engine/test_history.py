@@ -14,7 +14,7 @@ def history(
 ) -> History:
     made = History(keep=keep, max_samples=max_samples)
     for at, keys in scrapes:
-        made.add(at, [sample(at=at, key=key) for key in keys])
+        made.scraped(at, [sample(at=at, key=key) for key in keys])
     return made
 
 
@@ -61,9 +61,9 @@ def test_it_is_bounded_in_seconds():
 
 def test_it_is_bounded_in_samples_and_keeps_the_newest_scrape():
     made = history(*((float(at), (ZERO, ONE)) for at in range(10)), max_samples=5)
-    assert [s.at for s in made.between(ZERO, 0.0, 100.0)] == [8.0, 9.0]
-    assert len(made) == 4
-    made.add(10.0, [sample(at=10.0, key=EngineKey("m", str(rank))) for rank in range(50)])
+    assert [s.at for s in made.between(ONE, 0.0, 100.0)] == [7.0, 8.0, 9.0]
+    assert len(made) == 5
+    made.scraped(10.0, [sample(at=10.0, key=EngineKey("m", str(rank))) for rank in range(50)])
     assert len(made) == 50
 
 
@@ -71,6 +71,32 @@ def test_a_clock_that_steps_back_takes_the_future_with_it():
     made = history((100.0, (ZERO,)), (200.0, (ZERO,)), (150.0, (ZERO,)), (155.0, (ZERO,)))
     assert [s.at for s in made.between(ZERO, 0.0, 999.0)] == [100.0, 150.0, 155.0]
     assert len(made) == 3
+
+
+def test_what_an_engine_told_lies_between_the_scrapes_whenever_it_comes():
+    made = history((5.0, (ZERO,)), (10.0, (ZERO,)))
+    for at in (8.0, 11.0, 7.0):
+        made.told(sample(at=at, key=ZERO, running=at))
+    assert [s.at for s in made.between(ZERO, 0.0, 99.0)] == [5.0, 7.0, 8.0, 10.0, 11.0]
+    assert made.before(ZERO, 9.0, max_age=15.0) == sample(at=8.0, key=ZERO, running=8.0)
+
+
+def test_what_was_told_for_the_future_is_gone_with_the_next_scrape():
+    made = history((5.0, (ZERO,)))
+    made.told(sample(at=3600.0, key=ZERO))
+    made.scraped(10.0, [sample(at=10.0, key=ZERO)])
+    assert [s.at for s in made.between(ZERO, 0.0, 9e9)] == [5.0, 10.0]
+
+
+def test_what_was_told_is_bounded_as_scrapes_are():
+    made = history((100.0, (ZERO,)), max_samples=3)
+    for at in (101.0, 102.0, 99.0, 103.0):
+        made.told(sample(at=at, key=ZERO))
+    assert [s.at for s in made.between(ZERO, 0.0, 999.0)] == [101.0, 102.0, 103.0]
+    made = history((100.0, (ZERO,)), keep=20.0)
+    made.told(sample(at=50.0, key=ZERO))
+    made.scraped(105.0, [sample(at=105.0, key=ZERO)])
+    assert [s.at for s in made.between(ZERO, 0.0, 999.0)] == [100.0, 105.0]
 
 
 def test_an_empty_history_finds_nothing():

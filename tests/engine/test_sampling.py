@@ -26,6 +26,7 @@ def test_a_real_saturated_engine_is_read_whole():
             awake=True,
             prompt_tokens=31928.0,
             generation_tokens=6546.0,
+            started=46.0,
             finished=37.0,
             preemptions=0.0,
             steps=820.0,

@@ -123,11 +123,37 @@ def test_a_restart_has_no_scrape_before():
     assert [view.previous for view in server.tracker.engines()] == [None]
 
 
+def test_a_restart_is_as_old_as_the_first_scrape_of_the_new_process():
+    server = Server()
+    server.recorded(exposed(500))
+    assert server.tracker.restart_age() is None
+    server.recorded(exposed(3), after=60.0)
+    server.recorded(exposed(9), after=5.0)
+    server.clock.advance(2.0)
+    assert server.tracker.restart_age() == 7.0
+
+
 def test_a_restart_in_a_gap_is_counted_when_the_server_is_back():
     server = Server()
     server.recorded(exposed(500))
     server.recorded(exposed(3), after=3600.0)
     assert server.tracker.restarts == 1
+
+
+def test_a_request_that_ended_between_two_processes_ended_with_the_first():
+    server = Server()
+    for tokens, started, after in ((100, 17.0, 5.0), (200, 17.0, 5.0), (10, 290.0, 60.0), (300, 290.0, 5.0)):
+        server.scraped(sample(), exposed=exposed(tokens, started), after=after)
+    first_of_the_new = server.clock.wall() - 5.0
+    last_of_the_old = first_of_the_new - 60.0
+    around = server.tracker.restarted_around
+    assert [around(last_of_the_old + seconds) for seconds in (-1.0, 0.0, 1.0, 60.0, 61.0)] == [
+        False,
+        False,
+        True,
+        True,
+        False,
+    ]
 
 
 def test_a_server_that_just_restarted_is_not_called_dead():
@@ -154,12 +180,32 @@ def test_a_wall_clock_that_steps_back_changes_no_duration(monkeypatch):
 
 def test_the_state_before_a_time_is_found_until_it_was_stale():
     server = Server(stale_after=15.0)
-    server.scraped(sample(running=3.0))
-    then = server.clock.wall()
-    assert server.tracker.sample_before(KEY, then + 14.0) == sample(running=3.0)
+    then = server.clock.wall() + 5.0
+    server.scraped(sample(at=then, running=3.0))
+    assert server.tracker.sample_before(KEY, then + 14.0) == sample(at=then, running=3.0)
     assert server.tracker.sample_before(KEY, then + 16.0) is None
     assert server.tracker.sample_before(KEY, then - 1.0) is None
-    assert server.tracker.samples_between("tiny", then - 1.0, then + 1.0) == [sample(running=3.0)]
+    assert server.tracker.samples_between("tiny", then - 1.0, then + 1.0) == [sample(at=then, running=3.0)]
+
+
+def test_what_an_engine_told_in_a_log_explains_requests_and_is_no_word_of_now():
+    server = Server(stale_after=15.0)
+    then = server.clock.wall() + 5.0
+    server.scraped(sample(at=then, running=3.0))
+    server.clock.advance(20.0)
+    late = sample(at=then + 19.0, running=8.0)
+    server.tracker.told(late)
+    assert server.tracker.sample_before(KEY, then + 20.0) == late
+    assert not server.tracker.fresh()
+    assert server.tracker.engines() == []
+
+
+def test_what_an_engine_told_that_no_scrape_shows_is_dropped():
+    server = Server()
+    then = server.clock.wall() + 5.0
+    server.scraped(sample(at=then, key=EngineKey("tiny", "0@replica-1")))
+    server.tracker.told(sample(at=then + 1.0, running=8.0))
+    assert server.tracker.samples_between(None, then + 0.5, then + 9.0) == []
 
 
 def test_settings_can_change_while_it_runs():

@@ -97,8 +97,23 @@ def test_a_server_error_of_a_dead_engine_is_the_engines():
     assert cause(edge(status=400, outcome=Outcome.ERROR), down=True) is Cause.CLIENT_ERROR
 
 
+@pytest.mark.parametrize("error", ["EngineDeadError", "vllm.v1.engine.exceptions.EngineGenerateError"])
+def test_an_error_that_names_the_engine_is_the_engines(error):
+    evidence = classify(edge(status=500, outcome=Outcome.ERROR, error=error))
+    assert evidence.cause is Cause.ENGINE_ERROR
+    assert evidence.text == f"answered with 500 after 4.0 s, because of {error}"
+    assert cause(edge(status=500, outcome=Outcome.ERROR, error="SearchEngineError")) is Cause.SERVER_ERROR
+
+
+def test_a_connection_that_broke_at_a_dead_engine_is_the_engines():
+    assert cause(edge(outcome=Outcome.ERROR, error="ConnectionError"), down=True) is Cause.ENGINE_ERROR
+
+
 def test_an_engine_that_ends_in_an_error_is_to_blame():
     assert cause(edge(status=200), engines=[engine(finish_reason="error")]) is Cause.ENGINE_ERROR
+    # vLLM's log calls a request that it refused failed, too.
+    refused = edge(status=400, outcome=Outcome.ERROR)
+    assert cause(refused, engines=[engine(finish_reason="error")]) is Cause.CLIENT_ERROR
 
 
 def test_an_engine_that_aborts_what_its_client_waited_for_is_to_blame():
@@ -204,11 +219,109 @@ def test_without_a_known_limit_an_engine_that_never_runs_more_is_at_it():
     )
 
 
+def test_seven_of_eight_while_others_wait_is_a_full_batch_of_which_one_had_just_ended():
+    samples = [crowd(-1, running=7), crowd(1, running=7), crowd(2, running=5)]
+    evidence = classify(edge(took=4, ttft_s=3.3), engines=[phases(queue=3.1)], samples=samples)
+    assert evidence.cause is Cause.QUEUE_SLOTS
+    assert evidence.text == "waited 3.1 s of 4.0 s; 7 of 8 slots were taken; 16 were waiting"
+    assert cause(edge(took=4, ttft_s=3.3), samples=samples) is Cause.QUEUE_SLOTS
+
+
+@pytest.mark.parametrize(
+    "samples",
+    [
+        [crowd(-1, running=5), crowd(1, running=5), crowd(2, running=7)],  # a full batch now and then
+        [crowd(1, running=7, kv_usage=0.92)],  # no blocks either
+    ],
+)
+def test_a_batch_that_is_mostly_not_full_is_not_what_is_waited_for(samples):
+    assert cause(edge(took=4, ttft_s=3.3), engines=[phases(queue=3.1)], samples=samples) is not (
+        Cause.QUEUE_SLOTS
+    )
+
+
+BUSY = Limits(max_num_seqs=8, max_num_batched_tokens=2048)
+
+
+def test_what_waits_for_the_prompts_of_others_says_so_in_numbers():
+    samples = [
+        sample(at, running=4, waiting=6, kv_usage=0.2, steps=10 * at, step_tokens=20_480 * at)
+        for at in (1.0, 2.0, 3.0)
+    ]
+    late = edge(took=4, ttft_s=3.3, prompt_tokens=90)
+    evidence = classify(late, engines=[phases(queue=3.1)], samples=samples, limits=BUSY)
+    assert evidence.cause is Cause.QUEUE_BUDGET
+    assert evidence.text == (
+        "waited 3.1 s of 4.0 s; a step had 2048 of 2048 tokens on average; "
+        "4 of 8 slots were taken; 6 were waiting"
+    )
+    assert cause(late, samples=samples, limits=BUSY) is Cause.QUEUE_BUDGET
+    # Whose own prompt fills the steps does not wait for others.
+    long = edge(took=4, ttft_s=3.3, prompt_tokens=30_000)
+    assert cause(long, samples=samples, limits=BUSY) is Cause.PREFILL_LONG
+
+
+def test_what_waits_for_other_than_capacity_says_so():
+    samples = [
+        sample(at, running=1, waiting=2, waiting_capacity=0, waiting_deferred=2, kv_usage=0.1)
+        for at in (1, 2)
+    ]
+    evidence = classify(edge(took=4, ttft_s=3.3), engines=[phases(queue=3.1)], samples=samples)
+    assert evidence.cause is Cause.QUEUE_DEFERRED
+    assert "2 were held back by a KV transfer, a LoRA slot or a grammar" in evidence.text
+
+
+def test_of_what_bound_in_turn_the_one_that_bound_most_often_is_named():
+    samples = [crowd(0.5), crowd(1, running=3, kv_usage=0.99), crowd(2, running=3, kv_usage=0.98)]
+    assert cause(edge(took=4, ttft_s=3.3), engines=[phases(queue=3.1)], samples=samples) is Cause.QUEUE_KV
+
+
+def stuck(at, **values):
+    return crowd(at, running=3, kv_usage=0.3, **{"generation_tokens": 70, "prompt_tokens": 9, **values})
+
+
+def test_an_engine_that_stood_still_is_to_blame_for_what_waited_meanwhile():
+    samples = [stuck(at) for at in (0, 5, 10, 15)]
+    slow = edge(took=20.0, ttft_s=18.0)
+    evidence = classify(slow, engines=[phases(queue=16.0, prefill=2.0, decode=2.0)], samples=samples)
+    assert evidence.cause is Cause.ENGINE_ERROR
+    assert evidence.text == "the engine made no token for 15.0 s of 20.0 s"
+    assert cause(slow, samples=samples) is Cause.ENGINE_ERROR
+
+
+@pytest.mark.parametrize(
+    "samples",
+    [
+        [stuck(at, generation_tokens=at) for at in (0, 5, 10, 15)],
+        [stuck(at, generation_tokens=None) for at in (0, 5, 10, 15)],
+        [stuck(5), stuck(10)],  # a prompt of many tokens may take as long
+        [sample(at, running=0, waiting=0, generation_tokens=7) for at in (0, 5, 10, 15)],
+    ],
+)
+def test_an_engine_that_did_anything_or_had_nothing_to_do_did_not_stand_still(samples):
+    assert cause(edge(took=20.0, ttft_s=18.0), samples=samples) is not Cause.ENGINE_ERROR
+
+
+def test_a_pace_over_the_target_is_slow_however_usual_it_has_become():
+    usual = Usual(duration_s=20.0, completion_tokens=50, tpot_s=0.2)
+    part = phases(decode=80.0, completion_tokens=401)
+    slow = edge(took=81, ttft_s=1.0, completion_tokens=401)
+    assert cause(slow, engines=[part], usual=usual) is Cause.DECODE_SLOW
+
+
 def test_a_long_uncached_prompt_is_told_with_its_tokens():
     part = phases(prefill=3.0, prompt_tokens=9000, cached_tokens=1000)
     evidence = classify(edge(took=4, ttft_s=3.2), engines=[part])
     assert evidence.cause is Cause.PREFILL_LONG
     assert evidence.text == "the prompt took 3.0 s of 4.0 s; no cache held 8000 of its 9000 tokens"
+
+
+def test_a_cache_of_which_nothing_is_known_is_not_told_to_be_empty():
+    evidence = classify(edge(took=4, ttft_s=3.2), engines=[phases(prefill=3.0, prompt_tokens=9000)])
+    assert evidence.cause is Cause.PREFILL_LONG
+    assert evidence.text == (
+        "the prompt took 3.0 s of 4.0 s; how many of its 9000 prompt tokens a cache held is not known"
+    )
 
 
 def test_a_preempted_prompt_that_was_not_long_is_preempted():
@@ -295,8 +408,16 @@ def test_a_late_first_token_without_any_sample_is_unknown():
 
 
 def test_an_idle_engine_and_a_long_prompt_are_the_prompt():
-    late = edge(took=4, ttft_s=3.3, prompt_tokens=9000)
+    late = edge(took=4, ttft_s=3.3, prompt_tokens=9000, cached_tokens=0)
     assert cause(late, samples=[quiet(-1), quiet(2)]) is Cause.PREFILL_LONG
+
+
+def test_a_long_prompt_that_a_cache_may_have_held_leaves_the_cause_open():
+    late = edge(took=4, ttft_s=3.3, prompt_tokens=9000)
+    evidence = classify(late, samples=[quiet(-1), quiet(2)])
+    assert evidence.cause is Cause.UNKNOWN
+    assert evidence.text.endswith("how many of its 9000 prompt tokens a cache held is not known")
+    assert cause(late, samples=[quiet(-1), quiet(2, running=0)]) is Cause.OUTSIDE_ENGINE
 
 
 def test_an_idle_engine_and_a_short_or_cached_prompt_are_something_outside():

@@ -2,10 +2,11 @@ from __future__ import annotations
 
 import pytest
 
-from support.joins import KEY, edge, sample
+from support.joins import KEY, arrival, edge, engine, sample
 from vllm_observe.join.attempts import Attempt
 from vllm_observe.join.coverage import Coverage
 from vllm_observe.join.merge import merge
+from vllm_observe.model import Outcome
 
 PERIOD = 600
 
@@ -104,3 +105,41 @@ def test_each_engine_counts_for_itself():
     for period, value in enumerate([0, 100, 100, 100]):
         coverage.observe([counted(value, 0), counted(value, 0, key=other)], PERIOD * period)
     assert coverage.unattributed["prompt"] == 200
+
+
+def test_what_vllm_counted_again_for_each_answer_is_accounted_for():
+    """Two answers to 100 tokens: vLLM counts the prompt twice, and the client is told of it once."""
+    record = edge(prompt_tokens=100, completion_tokens=50)
+    parts = [
+        engine("0_chatcmpl-abc", prompt_tokens=100, completion_tokens=20),
+        engine("1_chatcmpl-abc", prompt_tokens=100, completion_tokens=30),
+    ]
+    line = arrival("chatcmpl-abc", prompt_tokens=100)  # repeats what the timed records say
+    coverage = Coverage(period=PERIOD)
+    coverage.observe([counted(0, 0)], 0)
+    coverage.observe([counted(200, 50)], 10)
+    coverage.claim(merge("abc", 1, Attempt([record], [*parts, line])))
+    for period in (1, 2):
+        coverage.observe([counted(200, 50)], PERIOD * period)
+    assert coverage.unattributed == {"prompt": 0, "completion": 0}
+
+
+def test_three_ways_out_add_up_by_hand():
+    """Of 300 and 90 tokens that vLLM counted, an answer and two aborts tell of 260 and 70."""
+    answered = merge("a", 1, Attempt([edge("a", prompt_tokens=120, completion_tokens=40)]))
+    left = edge("b", outcome=Outcome.ABORT, prompt_tokens=80, completion_tokens=20)
+    behind_200 = engine("chatcmpl-c", finish_reason="abort", prompt_tokens=60, completion_tokens=10)
+    closed = [
+        answered,
+        merge("b", 1, Attempt([left])),
+        merge("c", 1, Attempt([edge("c", status=200)], [behind_200])),
+    ]
+    assert [request.outcome for request in closed] == [Outcome.OK, Outcome.ABORT, Outcome.ABORT]
+    coverage = Coverage(period=PERIOD)
+    coverage.observe([counted(0, 0)], 0)
+    coverage.observe([counted(300, 90)], 10)
+    for request in closed:
+        coverage.claim(request)
+    for period in (1, 2):
+        coverage.observe([counted(300, 90)], PERIOD * period)
+    assert coverage.unattributed == {"prompt": 300 - 260, "completion": 90 - 70}

@@ -1,10 +1,22 @@
 from __future__ import annotations
 
+import json
+
 import pytest
 
-from support.joins import KEY, WINDOW, Desk, T, edge, engine, sample
-from vllm_observe.join.joiner import EXPECT_S, MAX_RECORDS, REMEMBER_S, REMEMBER_WINDOWS, SETTLE_S
+from support.joins import KEY, WINDOW, Desk, T, arrival, edge, engine, sample
+from vllm_observe.join.claims import Claims
+from vllm_observe.join.joiner import (
+    EXPECT_S,
+    MAX_RECORDS,
+    REMEMBER_S,
+    REMEMBER_WINDOWS,
+    SETTLE_S,
+)
+from vllm_observe.join.skew import ENOUGH
 from vllm_observe.model import Cause, Evidence, Outcome, Parts
+from vllm_observe.plugin.names import bounded
+from vllm_observe.records.format1 import decode
 
 
 def ids(requests):
@@ -96,6 +108,52 @@ def test_an_id_that_nothing_matches_is_still_a_request():
 # --- Identity
 
 
+# --- Arrivals
+
+
+def test_a_request_that_only_arrived_is_never_handed_out():
+    desk = Desk()
+    assert desk.join(arrival("chatcmpl-abc")) == []
+    assert desk.after(REMEMBER_WINDOWS * WINDOW) == []
+    assert desk.joiner.drain() == []
+    assert (desk.joiner.pending, desk.joiner.stats.amended) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("end", "expected"),
+    [
+        (engine("chatcmpl-abc", took=90, finish_reason="abort"), ("chatcmpl-abc", 1, "engine")),
+        (engine("chatcmpl-abc", start=90, took=None), ("chatcmpl-abc", 1, "engine")),
+        (edge("abc", took=90), ("abc", 1, "both")),
+    ],
+)
+def test_an_end_that_comes_long_after_the_arrival_is_the_first_attempt_and_amends_nothing(end, expected):
+    desk = Desk()
+    assert desk.join(arrival("chatcmpl-abc")) == []
+    (request,) = desk.join(end)
+    assert ids([request]) == [expected]
+    assert not request.amends
+    assert desk.joiner.stats.amended == 0
+
+
+def test_an_arrival_goes_to_the_edge_record_and_says_nothing_of_the_end():
+    (request,) = Desk().join(arrival("chatcmpl-abc", max_tokens=64), edge("abc", outcome=Outcome.TIMEOUT))
+    assert (request.parts, request.outcome) == (Parts.BOTH, Outcome.TIMEOUT)
+
+
+def test_arrivals_do_not_keep_the_clocks_from_being_compared():
+    desk = Desk()
+    for number in range(ENOUGH):
+        start = number * 10.0
+        desk.add(
+            edge(f"r{number}", start=start + 5.0, source="app"),
+            arrival(f"chatcmpl-r{number}", at=start, source="log"),
+            engine(f"chatcmpl-r{number}", start=start, took=3.9, source="plugin"),
+        )
+        desk.after(10.0)
+    assert desk.joiner.skews.of("app", "plugin") == pytest.approx(5.05, abs=0.1)
+
+
 def test_an_engine_part_goes_to_the_longest_id_that_is_known():
     desk = Desk()
     closed = sorted(
@@ -116,6 +174,18 @@ def test_where_prompts_have_an_index_the_id_without_one_is_meant(endpoint, suffi
     served = {request.request_id: [one.request_id for one in request.engines] for request in closed}
     assert served["job"] == [part("job-0").request_id, part("job-1").request_id]
     assert served["job-1"] == [part("job-1-0").request_id]
+
+
+@pytest.mark.parametrize("shared", [40, 200, 230, 245, 300, 900_000])
+def test_ids_that_begin_alike_keep_their_own_parts_whatever_their_length(shared):
+    clients = [bounded("p" * shared + end) for end in ("-0a1b2c3d4e5f", "-1a1b2c3d4e5f", "x")]
+    parts = [
+        engine(bounded(f"chatcmpl-{'p' * shared}{end}-9be01f77"))
+        for end in ("-0a1b2c3d4e5f", "-1a1b2c3d4e5f", "x")
+    ]
+    closed = Desk().join(*map(edge, clients), *parts)
+    served = {request.request_id: request.engines for request in closed}
+    assert served == {client: (part,) for client, part in zip(clients, parts, strict=True)}
 
 
 def test_an_id_that_becomes_known_later_still_counts():
@@ -191,6 +261,20 @@ def test_records_of_app_proxy_and_middleware_are_one_attempt_outermost_first():
     assert (request.duration_s, request.ttft_s, request.session_id) == (4.0, 0.5, "s1")
 
 
+@pytest.mark.parametrize("gap", [0.001, 0.02, 0.04])
+def test_a_quick_retry_in_one_log_is_an_attempt_of_its_own(gap):
+    refused = edge(start=0, took=0.003, outcome=Outcome.REJECTED, status=503, source="app")
+    again = edge(start=0.003 + gap, took=0.02, source="app")
+    parts = [engine("chatcmpl-abc", start=0.004 + gap, took=0.018)]
+    closed = Desk().join(refused, again, *parts)
+    assert [(one.attempt, one.outcome, len(one.engines)) for one in closed] == [
+        (1, Outcome.REJECTED, 0),
+        (2, Outcome.OK, 1),
+    ]
+    # Of two logs the clocks may differ by as much.
+    assert len(Desk().join(refused, edge(start=0.003 + gap, took=0.02, source="proxy"))) == 1
+
+
 def test_clocks_that_round_do_not_make_two_attempts():
     closed = Desk().join(edge(start=0, took=4.0), edge(start=0.01, took=4.02))
     assert len(closed) == 1
@@ -264,27 +348,88 @@ def test_a_line_that_is_read_again_after_its_request_has_closed_is_no_other_requ
     assert desk.join(edge(), engine()) == []
 
 
-@pytest.mark.parametrize(
-    ("first", "late"),
-    [
-        (edge(), engine()),
-        (engine(), edge()),
-        (engine("abc"), edge("abc")),
-        (edge(start=0.1, took=3.8), edge(start=0, took=4)),
-    ],
-)
-def test_a_part_that_comes_late_is_no_other_request_and_no_retry(first, late):
+LATE = [
+    (edge(), engine()),
+    (engine(), edge()),
+    (engine("abc"), edge("abc")),
+    (edge(start=0.1, took=3.8), edge(start=0, took=4)),
+]
+
+
+@pytest.mark.parametrize(("first", "late"), LATE)
+def test_a_part_that_comes_late_amends_its_request_and_is_no_retry(first, late):
     desk = Desk()
-    assert len(desk.join(first)) == 1
-    assert desk.join(late) == []
+    (before,) = desk.join(first)
+    (after,) = desk.join(late)
+    assert (before.amends, after.amends) == (False, True)
+    assert (after.uid, after.request_id, after.attempt) == (before.uid, "abc", 1)
+    assert len(after.edges) + len(after.engines) == 2
     assert desk.join(first, late) == []
+    assert desk.joiner.stats.amended == 1
     assert ids(desk.join(edge(start=100))) == [("abc", 2, "edge")]
+
+
+def test_an_amended_request_has_what_the_late_part_tells():
+    desk = Desk(classify=lambda request, _: Evidence(Cause.UNKNOWN, str(request.completion_tokens)))
+    (before,) = desk.join(edge(outcome=Outcome.OK))
+    (after,) = desk.join(engine(finish_reason="abort", completion_tokens=7))
+    assert (before.outcome, before.parts, before.evidence.text) == (Outcome.OK, Parts.EDGE, "None")
+    assert (after.outcome, after.parts, after.evidence.text) == (Outcome.ABORT, Parts.BOTH, "7")
+
+
+def test_a_request_that_is_amended_twice_keeps_its_name():
+    desk = Desk()
+    told = [
+        *desk.join(engine("0_chatcmpl-abc", completion_tokens=5)),
+        *desk.join(edge()),
+        *desk.join(engine("1_chatcmpl-abc", completion_tokens=6)),
+    ]
+    assert [request.amends for request in told] == [False, True, True]
+    assert len({request.uid for request in told}) == 1
+    assert [request.completion_tokens for request in told] == [5, 5, 11]
+    assert [request.claimed.completion for request in told] == [0, 5, 5]
+
+
+def test_two_that_were_handed_out_apart_and_are_one_name_each_other():
+    desk = Desk()
+    apart = desk.join(engine(start=0, took=1), engine(start=1.5, took=1, completion_tokens=3))
+    (one,) = desk.join(edge(start=0, took=3))
+    assert [request.amends for request in apart] == [False, False]
+    assert (one.amends, one.uid, one.absorbs) == (True, apart[0].uid, (apart[1].uid,))
+    assert (one.attempt, len(one.engines), one.claimed.completion) == (1, 2, 3)
+    # What was said once is not said again.
+    (again,) = desk.join(engine(start=0, took=2.5))
+    assert (again.uid, again.absorbs) == (apart[0].uid, ())
 
 
 def test_of_two_attempts_that_were_taken_for_one_the_second_is_a_request_too():
     desk = Desk()
-    assert len(desk.join(engine(start=0.1, took=3), engine(start=2.1, took=3))) == 1
-    assert ids(desk.join(edge(start=0, took=4), edge(start=2, took=4))) == [("abc", 2, "both")]
+    (one,) = desk.join(engine(start=0.1, took=3), engine(start=2.1, took=3))
+    first, second = desk.join(edge(start=0, took=4), edge(start=2, took=4))
+    assert (first.uid, first.amends, first.attempt) == (one.uid, True, 1)
+    assert (second.amends, second.attempt) == (False, 2)
+    assert second.uid != one.uid
+
+
+def test_a_name_is_the_same_after_a_restart_and_another_for_every_attempt():
+    records = [edge(start=0, took=2), edge(start=3, took=1), engine(start=0.1, took=1), edge("b"), edge("c")]
+    before, after = Desk().join(*records), Desk().join(*reversed(records))
+    assert {request.uid for request in before} == {request.uid for request in after}
+    assert len({request.uid for request in before}) == 4
+
+
+def test_a_retry_is_not_swallowed_by_an_engine_part_that_had_been_left_alone():
+    desk = Desk()
+    (first,) = desk.join(engine(start=0, took=2))
+    (second,) = desk.join(edge(start=70, took=2, outcome=Outcome.ABORT))
+    assert (first.parts, second.parts) == (Parts.ENGINE, Parts.EDGE)
+    assert (second.request_id, second.attempt, second.amends) == ("abc", 2, False)
+    assert ids(desk.join(engine(start=70.5, took=1))) == [("abc", 2, "both")]
+
+
+def test_an_engine_part_of_another_time_is_not_taken_for_a_child():
+    closed = Desk().join(engine(start=0, took=2), edge(start=20, took=3), engine(start=20.5, took=2))
+    assert ids(closed) == [("abc", 1, "engine"), ("abc", 2, "both")]
 
 
 # --- Bounds
@@ -336,7 +481,59 @@ def test_a_request_with_two_thousand_prompts_is_one_request():
     assert len(request.engines) == 2048
 
 
+def long_id(tail, head=""):
+    """An id of a megabyte, in the form that every record gives it."""
+    line = {"request_id": f"{head}{'x' * 1_000_000}{tail}", "ts": T, "status": 200}
+    return decode(json.dumps(line).encode()).request_id
+
+
+def test_two_ids_of_a_megabyte_that_begin_alike_are_two():
+    one, other = long_id("1"), long_id("2")
+    found = Desk().join(
+        edge(one, took=4), edge(other, start=1, took=2), edge(one, start=0.5, took=3), edge(other, start=50)
+    )
+    assert {(request.request_id, request.attempt, len(request.edges)) for request in found} == {
+        (one, 1, 2),
+        (other, 1, 1),
+        (other, 2, 1),
+    }
+
+
+def test_an_engine_part_of_a_megabyte_goes_where_its_time_fits():
+    one, other = long_id("1"), long_id("2")
+    part = engine(long_id("2-9be01f77", head="chatcmpl-"), start=21, took=2)
+    for order in ([edge(one), edge(other, start=20), part], [part, edge(other, start=20), edge(one)]):
+        desk = Desk()
+        assert {request.request_id: request.parts for request in desk.join(*order)} == {
+            one: Parts.EDGE,
+            other: Parts.BOTH,
+        }
+    desk.after(REMEMBER_WINDOWS * WINDOW)
+    desk.add(edge("later"))
+    assert desk.joiner._claims._long == {}
+
+
 # --- What goes into the request
+
+
+def test_thousands_of_prompts_that_end_one_after_the_other_cost_little_each(monkeypatch):
+    looked_at = 0
+    find_owner = Claims.owner
+
+    def owner(*args):
+        nonlocal looked_at
+        looked_at += 1
+        return find_owner(*args)
+
+    monkeypatch.setattr(Claims, "owner", owner)
+    desk, prompts = Desk(max_pending=10_000), 2000
+    desk.add(edge("abc", took=20))
+    for number in range(prompts):
+        desk.add(engine(f"cmpl-abc-{number}", took=number / 100))
+        assert desk.after(1 / 100) == []
+    (request,) = desk.after(SETTLE_S)
+    assert len(request.engines) == prompts
+    assert looked_at < 10 * prompts
 
 
 def test_the_samples_before_arrival_and_before_the_end_come_along():
@@ -377,6 +574,23 @@ def test_the_cause_is_asked_of_each_request_once():
     closed = desk.join(edge("a"), edge("b"), engine("chatcmpl-a"))
     assert [request.evidence.text for request in closed] == ["because"] * 2
     assert asked == [("a", 1), ("b", 1)]
+
+
+def test_a_fault_in_naming_a_cause_costs_that_cause_alone():
+    def classify(request, _around):
+        if request.attempt == 1:
+            raise ZeroDivisionError
+        return Evidence(Cause.REJECTED, "because")
+
+    desk = Desk(sample(1.0, running=1), classify=classify)
+    closed = desk.join(edge("a"), edge("a", start=10), edge("b", status=200, completion_tokens=7))
+    assert [(one.request_id, one.attempt, one.evidence.cause) for one in closed] == [
+        ("a", 1, Cause.UNKNOWN),
+        ("a", 2, Cause.REJECTED),
+        ("b", 1, Cause.UNKNOWN),
+    ]
+    assert closed[2].completion_tokens == 7
+    assert desk.faults.count == 2
 
 
 def test_what_closes_at_once_can_be_bounded_and_the_rest_comes_with_the_next_calls():

@@ -5,7 +5,7 @@ import math
 import msgspec
 import pytest
 
-from support.joins import edge, engine
+from support.joins import arrival, edge, engine
 from vllm_observe.join.attempts import Attempt
 from vllm_observe.join.merge import merge
 from vllm_observe.model import Outcome, Parts, Phases
@@ -38,7 +38,7 @@ def test_the_worst_of_the_nested_records_is_the_outcome(outcomes, worst):
     [
         ("stop", Outcome.OK),
         ("length", Outcome.OK),
-        (None, Outcome.OK),
+        ("repetition", Outcome.OK),
         ("abort", Outcome.ABORT),
         ("error", Outcome.ERROR),
     ],
@@ -55,6 +55,30 @@ def test_what_a_proxy_tried_again_within_the_attempt_does_not_count():
 
 
 # --- Phases
+
+
+def test_an_arrival_has_no_phases_and_hides_none():
+    streamed = edge(took=4, stream=True, ttft_s=1.0)
+    assert request(streamed, engines=[arrival()]).phases == Phases(decode=3.0)
+    part = engine(start=0.5, took=3.0, queue_s=1.0, prefill_s=0.5, decode_s=1.5)
+    told = request(edge(took=4), engines=[arrival(), part]).phases
+    assert told == Phases(outside=1.0, queue=1.0, prefill=0.5, decode=1.5)
+
+
+@pytest.mark.parametrize("at", [0.0, 3.25, 4.5])  # whole seconds cut off, and a log that is written later
+def test_a_line_of_vllms_log_neither_hides_the_phases_of_a_timed_record_nor_counts_its_tokens_again(at):
+    timed = engine(start=0.5, took=3.0, queue_s=1.0, prefill_s=0.5, decode_s=1.5, completion_tokens=7)
+    line = engine(start=at, took=None, completion_tokens=7)
+    made = request(edge(took=4), engines=[timed, line])
+    assert made.phases == Phases(outside=1.0, queue=1.0, prefill=0.5, decode=1.5)
+    assert made.completion_tokens == 7
+    assert request(engines=[line]).completion_tokens == 7
+
+
+def test_a_leg_whose_times_cannot_be_true_leaves_the_phases_unknown():
+    prefill = engine(start=1.0 - 9e5, took=9e5, queue_s=9e5, prefill_s=9e5, decode_s=9e5)
+    decode = engine(start=1.0, took=2.0, queue_s=0.5, prefill_s=0.5, decode_s=1.0)
+    assert request(edge(took=4), engines=[prefill, decode]).phases.queue is None
 
 
 def test_the_phases_add_up_to_the_duration():

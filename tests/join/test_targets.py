@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from support.joins import edge, engine
+from support.joins import arrival, edge, engine
 from vllm_observe.join.attempts import Attempt
 from vllm_observe.join.merge import merge
 from vllm_observe.join.targets import targets_met, tpot_s, ttft_s
@@ -36,6 +36,13 @@ def test_one_token_has_no_pace():
 def test_several_answers_are_paced_by_the_slowest():
     parts = [engine(decode_s=1.0, completion_tokens=11), engine("1_chatcmpl-abc", tpot_s=0.3)]
     assert tpot_s(request(edge(took=4, ttft_s=1.0, completion_tokens=22), engines=parts)) == 0.3
+
+
+@pytest.mark.parametrize("timed", [[engine(took=3.0, tpot_s=0.01)], []])
+def test_a_line_of_vllms_log_does_not_make_one_stream_two(timed):
+    lines = [arrival(), arrival("abc", at=0.1)]
+    seen = request(edge(took=4, ttft_s=1.0, completion_tokens=31), engines=[*timed, *lines[: 2 - len(timed)]])
+    assert tpot_s(seen) == pytest.approx(0.1)
 
 
 def test_a_part_that_made_one_token_has_no_pace_either():

@@ -41,6 +41,23 @@ def test_one_huge_request_does_not_move_what_is_usual():
     assert usual.of(request()).duration_s == 2.0
 
 
+def test_a_slow_hour_does_not_become_usual_while_it_lasts():
+    usual = UsualRequests(remember=100)
+    for seconds in [2.0] * 800 + [10.0] * 400:
+        usual.observe(request(seconds))
+    assert usual.of(request()).duration_s == 2.0
+    for _ in range(600):
+        usual.observe(request(10.0))
+    assert usual.of(request()).duration_s == 10.0
+
+
+def test_what_has_become_faster_is_usual_soon():
+    usual = UsualRequests(remember=100)
+    for seconds in [10.0] * 800 + [2.0] * 60:
+        usual.observe(request(seconds))
+    assert usual.of(request()).duration_s == 2.0
+
+
 def test_each_profile_and_model_has_its_own():
     usual = UsualRequests()
     for _ in range(USUAL_MIN_REQUESTS):

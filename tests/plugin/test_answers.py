@@ -59,6 +59,8 @@ def test_a_response_begins_with_events_that_repeat_the_request():
         (choice(delta={"content": 'data: {"error": "finish_reason":"abort"'}), None),
         (choice(delta={"content": '\n\ndata: {"error"'}), None),
         (event({"type": "response.created", "response": {"error": None, "status": "in_progress"}}), None),
+        (event({"type": "response.completed", "response": {"output": [], "status": "cancelled"}}), "abort"),
+        (event({"type": "response.output_text.delta", "delta": '"status":"cancelled"'}), None),
         (choice(delta={"content": "x"}), None),
     ],
 )
@@ -74,6 +76,8 @@ def test_a_stream_that_fails_is_told_from_one_that_writes_of_failing(chunk, expe
         (b'{"error":null,"choices":[]}', None),
         (b'{"id":"chatcmpl-1","choices":[{"finish_reason":"abort"}]}', "abort"),
         (b'{"id":"resp_1","error":null,"status":"completed"}', None),
+        (b'{"id":"resp_1","output":[{"type":"mcp_call","status":"failed"}],"status":"completed"}', None),
+        (b'{"id":"resp_1","output":[{"status":"completed"}],"status":"cancelled"}', "abort"),
         (b'{"id":"1","choices":[{"message":{"content":"{\\"error\\":1}"},"finish_reason":"stop"}]}', None),
         (b"", None),
         (b"\xff\xfe\x00", None),

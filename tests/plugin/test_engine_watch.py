@@ -149,6 +149,16 @@ def test_a_phase_that_cannot_be_true_is_left_out_and_its_record_stays(watch, rec
     decode(json.dumps(record, allow_nan=False).encode())
 
 
+def test_a_queue_without_any_milestone_is_not_known(watch, records):
+    """As with several API servers under --disable-log-stats: nothing was set, and 0 less 0 is no time."""
+    watch.step(None, step(finished(queued_time=0.0, prefill_time=812_345.6)))
+    watch.step(None, step(finished("chatcmpl-b", queued_time=0.0)))
+    unset, quick = of_kind(records, "engine")
+    assert not unset.keys() & {"queue_s", "prefill_s"}
+    assert unset["decode_s"] == 0.5
+    assert quick["queue_s"] == 0.0
+
+
 def test_a_release_that_lacks_fields_gives_records_without_them(watch, records):
     watch.step(SimpleNamespace(), step(SimpleNamespace(request_id="cmpl-a-0")))
     (record,) = of_kind(records, "engine")

@@ -2,9 +2,11 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import re
 
 import pytest
 
+from support.waiting import eventually
 from vllm_observe.plugin.logfile import LogFile, open_first
 
 
@@ -70,27 +72,35 @@ def test_what_does_not_fit_on_the_disk_is_answered(tmp_path, monkeypatch):
     assert log.append(b"12\n34\n") == b"34\n"
 
 
-def write_many(path, name):
-    log = log_at(path, max_bytes=2000, files=1000)
-    for number in range(400):
-        log.append(b"%s-%d\n" % (name, number))
+def write_batches(path, name, together):
+    log = log_at(path, max_bytes=4000, files=200)
+    together.wait()
+    for first in range(0, 15_000, 100):
+        log.append(b"".join(b"%s-%06d\n" % (name, number) for number in range(first, first + 100)))
 
 
-def test_processes_that_share_a_log_and_rotate_it_lose_and_double_nothing(tmp_path):
-    path = tmp_path / "log"
-    processes = [
-        multiprocessing.get_context("spawn").Process(target=write_many, args=(path, name))
-        for name in (b"one", b"two", b"three")
-    ]
+def test_processes_that_are_killed_as_they_write_lose_double_and_tear_no_line_of_others(tmp_path):
+    path, names = tmp_path / "log", (b"one", b"two", b"six")
+    spawning = multiprocessing.get_context("spawn")
+    together = spawning.Barrier(len(names))
+    processes = [spawning.Process(target=write_batches, args=(path, name, together)) for name in names]
     for process in processes:
         process.start()
+    for process in processes[:2]:
+        rotated = len(list(tmp_path.iterdir()))
+        eventually(lambda seen=rotated: len(list(tmp_path.iterdir())) > seen + 4, within=30, what="rotations")
+        process.kill()
     for process in processes:
         process.join()
-    lines = [line for file in tmp_path.iterdir() for line in file.read_bytes().splitlines()]
-    expected = [b"%s-%d" % (name, number) for name in (b"one", b"two", b"three") for number in range(400)]
-    assert sorted(lines) == sorted(expected)
-    assert len(list(tmp_path.iterdir())) > 3
-    assert all(file.stat().st_size <= 2000 for file in tmp_path.iterdir())
+    oldest_first = sorted(tmp_path.iterdir(), key=lambda file: int(file.suffix[1:] or 0), reverse=True)
+    lines = [line for file in oldest_first for line in file.read_bytes().splitlines()]
+    whole = {
+        name: [int(n) for n in re.findall(rb"(?m)^%s-(\d{6})$" % name, b"\n".join(lines))] for name in names
+    }
+    assert all(numbers == list(range(len(numbers))) for numbers in whole.values())
+    assert len(whole[b"six"]) == 15_000
+    assert all(file.stat().st_size <= 4000 for file in oldest_first)
+    assert len(lines) - sum(map(len, whole.values())) <= 2  # half a line of each that was killed
 
 
 @pytest.mark.parametrize("kind", ["fifo", "folder"])

@@ -2,15 +2,21 @@ from __future__ import annotations
 
 import asyncio
 import json
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.responses import Response
+from starlette.routing import Route
 
 from vllm_observe.model import Outcome
 from vllm_observe.plugin.exchange import Exchange
 from vllm_observe.plugin.middleware import RequestLogMiddleware
 from vllm_observe.records.format1 import decode
 
+DEAD_ENGINE = Path(__file__).resolve().parents[1] / "data" / "captures" / "vllm-0.16.0-engine-dead"
 CHAT = "/v1/chat/completions"
 JSON = [(b"content-type", b"application/json")]
 EVENTS = [(b"content-type", b"text/event-stream; charset=utf-8")]
@@ -150,8 +156,11 @@ def test_the_first_of_several_ids_counts_as_it_does_for_vllm(server, clock):
 
 
 def test_an_endless_id_is_cut_in_the_record_and_whole_for_vllm(server, clock):
+    """In the record it is what the sidecar makes of the same id in a proxy's log."""
     server.call(answers(clock), headers=[(b"x-request-id", b"a" * 60_000)])
-    assert server.record["request_id"] == "a" * 1024
+    of_a_log = {"ts": 1.0, "request_id": "a" * 60_000, "status": 200}
+    assert server.record["request_id"] == decode(json.dumps(of_a_log).encode()).request_id
+    assert len(server.record["request_id"]) == 256
     assert server.seen[0]["headers"] == [(b"x-request-id", b"a" * 60_000)]
 
 
@@ -255,6 +264,16 @@ def test_an_error_under_200_is_no_good_end(server, clock, headers):
     assert server.record["error"] == "InternalServerError"
 
 
+@pytest.mark.parametrize("answer", ["not-stream", "stream", "completions"])
+def test_what_a_dead_engine_answers_under_200_is_an_error(server, clock, answer):
+    head, _, body = (DEAD_ENGINE / f"{answer}.http").read_bytes().partition(b"\r\n\r\n")
+    status, *lines = head.split(b"\r\n")
+    headers = [tuple(line.split(b": ", 1)) for line in lines]
+    server.call(answers(clock, body, status=int(status.split()[1]), headers=headers))
+    assert server.record["status"] == 200
+    assert (server.record["outcome"], server.record["error"]) == ("error", "InternalServerError")
+
+
 def test_the_engines_abort_is_no_good_end(server, clock):
     last = TOKEN.replace(b'"finish_reason":null', b'"finish_reason":"abort"')
     server.call(answers(clock, TOKEN, last, DONE, headers=EVENTS))
@@ -322,6 +341,44 @@ def test_an_error_before_any_answer_is_the_500_that_vllm_makes_of_it(server):
     with pytest.raises(RuntimeError):
         server.call(app)
     assert (server.record["status"], server.record["outcome"]) == (500, "error")
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (TypeError, 400),
+        (UnicodeError, 400),
+        (OverflowError, 400),
+        (NotImplementedError, 501),
+        (KeyError, 500),
+    ],
+)
+def test_an_error_before_any_answer_is_what_the_layer_outside_makes_of_it(process, records, error, status):
+    """A Starlette with a handler like vLLM 0.24.0's, in which a bad request may come to light as a TypeError."""
+    sent = []
+
+    async def fails(_):
+        raise error
+
+    async def handler(*_):
+        return Response(status_code=status)
+
+    async def receive():
+        return {"type": "http.request", "body": b"{}"}
+
+    async def send(message):
+        sent.append(message)
+
+    app = Starlette(
+        routes=[Route(CHAT, fails, methods=["POST"])],
+        middleware=[Middleware(RequestLogMiddleware, process=process)],
+        exception_handlers={Exception: handler},
+    )
+    scope = {"type": "http", "method": "POST", "path": CHAT, "headers": [], "query_string": b""}
+    with pytest.raises(error):
+        asyncio.run(app(scope, receive, send))
+    assert records[0]["status"] == sent[0]["status"] == status
+    assert (records[0]["outcome"], records[0]["error"]) == ("error", error.__name__)
 
 
 def test_an_answer_that_just_stops_is_an_error(server, clock):

@@ -20,12 +20,12 @@ def test_without_any_variable_the_log_is_where_logs_are_and_else_the_users(caplo
 def test_each_setting_has_its_variable():
     settings = Settings.read(
         {
-            "VLLM_OBSERVE_PLUGIN_LOG": "/logs/r.jsonl",
-            "VLLM_OBSERVE_PLUGIN_LOG_MAX_BYTES": "2000000",
-            "VLLM_OBSERVE_PLUGIN_LOG_FILES": "9",
-            "VLLM_OBSERVE_PLUGIN_SESSION_HEADER": "X-Chat-ID",
-            "VLLM_OBSERVE_PLUGIN_PROFILE_HEADER": "X-Use",
-            "VLLM_OBSERVE_PLUGIN_CLIENT_HEADER": "X-Team",
+            "OBSERVE_PLUGIN_LOG": "/logs/r.jsonl",
+            "OBSERVE_PLUGIN_LOG_MAX_BYTES": "2000000",
+            "OBSERVE_PLUGIN_LOG_FILES": "9",
+            "OBSERVE_PLUGIN_SESSION_HEADER": "X-Chat-ID",
+            "OBSERVE_PLUGIN_PROFILE_HEADER": "X-Use",
+            "OBSERVE_PLUGIN_CLIENT_HEADER": "X-Team",
         }
     )
     assert settings == Settings((Path("/logs/r.jsonl"),), 2_000_000, 9, b"x-chat-id", b"x-use", b"x-team")
@@ -42,6 +42,6 @@ def test_each_setting_has_its_variable():
     ],
 )
 def test_a_setting_that_cannot_be_meant_is_named_and_its_default_holds(name, value, caplog):
-    assert Settings.read({f"VLLM_OBSERVE_PLUGIN_{name}": value}) == Settings.read({})
+    assert Settings.read({f"OBSERVE_PLUGIN_{name}": value}) == Settings.read({})
     (message,) = caplog.messages
-    assert f"VLLM_OBSERVE_PLUGIN_{name}" in message
+    assert f"OBSERVE_PLUGIN_{name}" in message

@@ -9,10 +9,11 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import example, given, settings
 
+from support.logs import Followed, write
 from vllm_observe.config import FieldRule
 from vllm_observe.errors import RecordError
 from vllm_observe.model import EdgeRecord, EngineRecord, EngineSample, Limits
-from vllm_observe.records.cri import piece
+from vllm_observe.records.cri import pieces
 from vllm_observe.records.fields import FieldMap
 from vllm_observe.records.files import OsFiles
 from vllm_observe.records.format1 import decode
@@ -148,7 +149,7 @@ def test_however_lines_are_cut_into_pieces_they_are_put_together_again(lines, si
     while any(queues.values()):
         stream = data.draw(st.sampled_from([name for name, queue in queues.items() if queue]))
         written.append(queues[stream].pop(0))
-    assert all(piece(line) for line in written)
+    assert all(pieces(line) for line in written)
     with tempfile.NamedTemporaryFile() as file:
         file.write(b"".join(line + b"\n" for line in written))
         file.flush()
@@ -156,6 +157,30 @@ def test_however_lines_are_cut_into_pieces_they_are_put_together_again(lines, si
         seen = tail.read(1 << 20)
         tail.file.close()
     assert sorted(line.data for line in seen) == sorted(text for _, text in lines if text)
+
+
+LINES = st.lists(st.text("ab{}\u00e9 ", max_size=12), max_size=8)
+
+
+@settings(deadline=None)
+@given(lines=st.fixed_dictionaries({"stdout": LINES, "stderr": LINES}), data=st.data())
+def test_however_lines_are_packed_into_dockers_entries_each_is_one(lines, data):
+    rest = {stream: "".join(line + "\n" for line in texts) for stream, texts in lines.items()}
+    seen: dict[str, list[str]] = {"stdout": [], "stderr": []}
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory) / "json.log"
+        followed = Followed(path)
+        while any(rest.values()):
+            stream = data.draw(st.sampled_from([name for name, text in rest.items() if text]))
+            size = data.draw(st.integers(1, 30))
+            entry = {"log": rest[stream][:size], "stream": stream, "time": "2026-03-02T12:30:00Z"}
+            rest[stream] = rest[stream][size:]
+            write(path, json.dumps(entry, separators=(",", ":")) + "\n")
+            seen[stream] += followed.poll()
+            if data.draw(st.booleans()):
+                followed.restart()
+        followed.follower.close()
+    assert seen == {stream: [line for line in texts if line.strip()] for stream, texts in lines.items()}
 
 
 @given(st.text().map(str.encode) | st.binary())

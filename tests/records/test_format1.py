@@ -201,9 +201,10 @@ def test_an_engines_state_may_come_as_texts():
         ({"status": 200, "outcome": "ok", "finish_reason": "abort"}, Outcome.ABORT),
         ({"status": 499, "outcome": "error"}, Outcome.ERROR),
         ({"status": ..., "outcome": "ok"}, Outcome.OK),
-        ({"status": ..., "duration_s": 1.5}, Outcome.OK),
-        ({"status": ..., "completion_tokens": 3}, Outcome.OK),
         ({"status": ..., "finish_reason": "length"}, Outcome.OK),
+        ({"status": ..., "finish_reason": "Tool_Calls"}, Outcome.OK),
+        ({"status": 200, "finish_reason": "a new one"}, Outcome.OK),
+        ({"status": 500, "finish_reason": "stop"}, Outcome.ERROR),
     ],
 )
 def test_the_outcome_is_the_worst_that_the_line_tells(fields, expected):
@@ -219,8 +220,35 @@ def test_status_0_is_no_status():
     assert decode(line(status=0)).status is None
 
 
-def test_a_line_that_tells_nothing_of_an_end_is_no_finished_request():
-    assert reason(line(status=...)) is UnparsedReason.MISSING_FIELD
+@pytest.mark.parametrize("status", [..., None, "-", 101])
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"duration_s": 1.5, "ttft_s": 0.2, "prompt_tokens": 8, "completion_tokens": 3},
+        {"finish_reason": "a new one"},
+        {"outcome": "-", "error": None},
+    ],
+)
+def test_what_does_not_tell_how_it_ended_is_no_record_and_never_ok(status, fields):
+    assert reason(line(status=status, **fields)) is UnparsedReason.MISSING_FIELD
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"finish_reason": "stop"}, Outcome.OK),
+        ({"finish_reason": "repetition"}, Outcome.OK),
+        ({"finish_reason": "abort"}, Outcome.ABORT),
+        ({"finish_reason": "error"}, Outcome.ERROR),
+        ({"finish_reason": "a new one"}, None),
+        ({"e2e_s": 1.5, "completion_tokens": 3}, None),
+        ({"completed": True, "ended": True}, None),  # names of ours, not of the format's
+        ({}, None),
+    ],
+)
+def test_an_engines_line_tells_by_its_finish_reason_alone_how_the_request_ended(fields, expected):
+    assert decode(line(kind="engine", **fields)).outcome is expected
 
 
 @pytest.mark.parametrize(
@@ -430,7 +458,15 @@ def test_a_long_id_is_bounded_and_stays_equal_to_itself_alone():
     one, again, other = (decode(line(request_id=rid)).request_id for rid in (long, long, long + "b"))
     assert one == again != other
     assert len(one) == 256
-    assert one.startswith("a" * 240)
+    assert one.startswith("a" * 160)
+    assert one.endswith("a" * 79)
+
+
+@pytest.mark.parametrize("sent", ["sitzung-ü", "会話-17", "Ã¼", "é"])
+def test_an_id_is_the_same_as_its_sender_wrote_it_and_as_vllm_reads_the_header(sent):
+    in_vllm = sent.encode().decode("latin-1")
+    assert decode(line(request_id=sent)).request_id == decode(line(request_id=in_vllm)).request_id
+    assert decode(line(request_id="caf\xe9")).request_id == "caf\xe9"
 
 
 def test_an_id_of_256_characters_is_whole():

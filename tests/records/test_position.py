@@ -28,7 +28,7 @@ def likeness(position: Position, path, content: bytes) -> Likeness:
     path.write_bytes(content)
     file = FILES.open(str(path))
     try:
-        return position.compare(file, content[:HEAD_BYTES], len(content))
+        return position.compare(file, content[:HEAD_BYTES])
     finally:
         file.close()
 

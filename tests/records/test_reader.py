@@ -6,9 +6,10 @@ import logging
 import pytest
 
 from support.logs import Followed, write
-from vllm_observe.config import FieldRule
+from vllm_observe.clock import ManualClock
+from vllm_observe.config import RequestLog
 from vllm_observe.errors import UnparsedReason
-from vllm_observe.records.fields import FieldMap
+from vllm_observe.records.formats import decoder
 from vllm_observe.records.reader import RecordReader
 from vllm_observe.records.source import Source
 
@@ -68,8 +69,22 @@ def test_a_flood_of_bad_lines_is_told_in_a_few_lines_and_a_number(reading, caplo
     assert reader.unparsed[UnparsedReason.NOT_JSON] == 100
 
 
+AHEAD = [(-1e9, True), (3600.0, True), (50_000.0, True), (2 * 86_400.0, False), (10 * 365 * 86_400.0, False)]
+
+
+@pytest.mark.parametrize(("seconds", "believed"), AHEAD)
+@pytest.mark.parametrize("kind", ["edge", "engine"])
+def test_a_time_that_no_clock_at_work_shows_is_no_record(reading, kind, seconds, believed):
+    path, reader, followed = reading
+    found = {"kind": kind, "ts": followed.clock.wall() + seconds, "request_id": "a", "status": 200}
+    write(path, json.dumps(found) + "\n" + record("after"))
+    assert [one.request_id for one in reader.poll()] == ["a"] * believed + ["after"]
+    assert reader.unparsed[UnparsedReason.BAD_FIELD] == (not believed)
+
+
 def test_every_source_has_its_own_field_map(tmp_path):
-    mapped = Source(str(tmp_path / "app.jsonl"), FieldMap({"request_id": FieldRule(source="x_request_id")}))
+    log = RequestLog(path=str(tmp_path / "app.jsonl"), fields={"request_id": "x_request_id"})
+    mapped = Source(log.path, decoder(log, clock=ManualClock()))
     followed = Followed(mapped, tmp_path / "plugin.jsonl")
     write(tmp_path / "app.jsonl", '{"ts":1772446500,"x_request_id":"mapped","status":200}\n')
     write(tmp_path / "plugin.jsonl", record("plain"))

@@ -36,9 +36,7 @@ def find(read):
     """Recognise a file with some content beside what was read."""
 
     def recognised(content: bytes, others=(), pasts=()) -> Finding:
-        return recognise(
-            read(content, upto=0).file, len(content), others, [past.position() for past in pasts]
-        )
+        return recognise(read(content, upto=0).file, others, [past.position() for past in pasts])
 
     return recognised
 
@@ -85,7 +83,7 @@ def test_a_file_of_which_nothing_was_read_yet_is_nobodys_original(find, read):
     assert find(ONE, others=[read(b"half", upto=100)], pasts=[read(b"half", upto=100)]).origin is Origin.NEW
 
 
-@pytest.mark.parametrize("magic", [b"\x1f\x8b\x08", b"\x28\xb5\x2f\xfd", b"\xfd7zXZ\x00", b"BZh9"])
+@pytest.mark.parametrize("magic", [b"\x28\xb5\x2f\xfd", b"\xfd7zXZ\x00", b"BZh9"])
 def test_a_compressed_file_is_known_by_its_first_bytes(find, magic):
     assert find(magic + b"whatever\n").origin is Origin.COMPRESSED
 

@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 
 from support.logs import Followed, write
-from vllm_observe.config import FieldRule
+from vllm_observe.clock import ManualClock
+from vllm_observe.config import RequestLog
 from vllm_observe.errors import UnparsedReason
-from vllm_observe.records.fields import FieldMap
+from vllm_observe.records.formats import decoder
 from vllm_observe.records.reader import RecordReader
 from vllm_observe.records.source import Source
 
-FIELDS = FieldMap({"request_id": FieldRule(source="x_request_id")})
+APP = RequestLog(path="-", fields={"request_id": "x_request_id"})
 
 
 def line(number: int, note: str = "") -> str:
@@ -26,7 +27,7 @@ class Reading:
     """A reader of one source that can be stopped and started, and the ids that it has read."""
 
     def __init__(self, pattern: Path, **options: int) -> None:
-        self.followed = Followed(Source(str(pattern), FIELDS), **options)
+        self.followed = Followed(Source(str(pattern), decoder(APP, clock=ManualClock())), **options)
         self.seen: list[str] = []
         self.start()
 

@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from support.logs import Followed, write
-from vllm_observe.records import follow
+from vllm_observe.records import memory
 from vllm_observe.records.files import FileId
 from vllm_observe.records.source import Source, Start
 
@@ -117,7 +117,7 @@ def test_with_too_many_files_the_newest_come_first_and_the_others_in_their_turn(
 
 
 def test_files_beyond_what_can_be_known_wait_and_are_counted(many, monkeypatch):
-    monkeypatch.setattr(follow, "_MOST_KNOWN", 4)
+    monkeypatch.setattr(memory, "MOST_KNOWN", 4)
     seen = [line for _ in range(60) for line in many.poll()]
     assert sorted(map(int, seen)) == list(range(32, 40))
     assert many.follower.counts.waiting == 32

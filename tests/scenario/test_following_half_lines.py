@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 
 from support.logs import Followed, write
@@ -62,3 +64,41 @@ def test_a_write_that_changes_neither_size_nor_time_of_the_last_look_is_read(log
     assert followed.poll() == ["two"]
     write(log, "three\n")
     assert followed.poll() == ["three"]
+
+
+def test_a_half_line_that_another_line_replaced_is_noticed(log, followed):
+    write(log, "a half line")
+    followed.poll()
+    write(log, " and the rest\n")
+    log.with_name("app.jsonl.1").write_bytes(log.read_bytes())
+    write(log, "another line, longer than the first\n", mode="w")
+    seen = followed.poll()
+    assert sorted(seen) == ["a half line and the rest", "another line, longer than the first"]
+    assert followed.follower.counts.truncations == 1
+
+
+def test_a_half_line_is_read_on_by_the_byte(log, followed):
+    write(log, "a half line of more than ten bytes")
+    followed.poll()
+    write(log, " and its end\n")
+    seen = []
+    for _ in range(20):
+        followed.clock.advance(1)
+        seen += [line.data.decode() for line in followed.follower.poll(max_bytes=10)]
+    assert seen == ["a half line of more than ten bytes and its end"]
+    assert followed.follower.counts.truncations == 0
+
+
+def test_a_line_of_a_hundred_megabytes_takes_no_more_memory_than_the_cap(log):
+    followed = Followed(log, max_line=1 << 20)
+    with log.open("wb") as file:
+        for _ in range(100):
+            file.write(b"x" * 1_000_000)
+        file.write(b"\nnext\n")
+    tracemalloc.start()
+    lines = followed.lines()
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert [(len(line.data), line.whole) for line in lines] == [(1 << 20, False), (4, True)]
+    assert peak < 8 << 20
+    followed.follower.close()

@@ -101,6 +101,7 @@ def test_a_served_request_is_counted_once_with_its_times_and_its_tokens(instrume
         f'{PHASE}_sum{{model_name="m",phase="decode"}}': 3.5,
         f'{TOKENS}{{{by},kind="prompt"}}': 100,
         f'{TOKENS}{{{by},kind="cached"}}': 64,
+        f'{TOKENS}{{{by},kind="uncached"}}': 36,
         f'{TOKENS}{{{by},kind="completion"}}': 36,
         f'{TARGETS}{{{by},target="ttft",met="true"}}': 1,
         f'{TARGETS}{{{by},target="tpot",met="true"}}': 1,
@@ -114,6 +115,18 @@ def test_what_is_not_known_of_a_request_is_not_counted_as_0(instruments, account
     assert counted(instruments) == {
         f'{REQUESTS}{{model_name="m",profile="",outcome="ok"}}': 1,
         f'{CLOSED}{{parts="edge"}}': 1,
+    }
+
+
+def test_what_a_cache_held_of_a_prompt_is_told_of_the_requests_that_tell_it(instruments, accounting):
+    accounting.joined(request(prompt_tokens=100, cached_tokens=25))
+    accounting.joined(request(prompt_tokens=1000))
+    tokens = {series: value for series, value in counted(instruments).items() if series.startswith(TOKENS)}
+    by = 'model_name="m",profile=""'
+    assert tokens == {
+        f'{TOKENS}{{{by},kind="prompt"}}': 1100,
+        f'{TOKENS}{{{by},kind="cached"}}': 25,
+        f'{TOKENS}{{{by},kind="uncached"}}': 75,
     }
 
 

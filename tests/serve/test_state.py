@@ -27,6 +27,22 @@ def test_a_saturated_engine_is_told_with_its_slots_its_queue_and_its_cache():
     assert engine.awake is True
 
 
+def test_a_queue_is_one_that_was_there_at_the_look_before():
+    server = Looked()
+    queued = []
+    for name in (SATURATED, LATER, "vllm-0.32.0/idle.prom"):
+        server.sees(name)
+        queued.append(server.state.engines[0].queued)
+    assert queued == [None, True, False]
+
+
+def test_requests_that_came_since_the_look_before_are_no_queue():
+    server = Looked()
+    server.sees(page(SATURATED).replace(b'"} 16.0', b'"} 0.0'))
+    server.sees(LATER)
+    assert server.state.engines[0].queued is False
+
+
 def test_without_a_known_limit_nothing_is_made_up_for_it():
     server = Looked()
     server.limits = Limits()
@@ -96,6 +112,15 @@ def test_one_look_at_a_working_engine_does_not_say_that_it_moves():
     assert seen(SATURATED).engines[0].stalled is None
     assert seen(SATURATED, LATER).engines[0].stalled is False
     assert seen("vllm-0.32.0/idle.prom").engines[0].stalled is False
+
+
+def test_a_server_that_took_the_place_of_another_says_since_when():
+    server = Looked()
+    server.sees(SATURATED)
+    assert server.state.restart_age_s is None
+    server.sees("vllm-0.32.0/idle.prom", after=5.0)  # its counters are at 0
+    server.clock.advance(3.0)
+    assert server.state.restart_age_s == 3.0
 
 
 def test_an_engine_with_work_and_flat_counters_is_stalled():

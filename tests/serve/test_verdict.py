@@ -6,8 +6,9 @@ import pytest
 from support.looks import Looked, seen
 from vllm_observe.errors import ScrapeError, ScrapeFailure
 from vllm_observe.model import BindingLimit
-from vllm_observe.serve.state import EngineStatus, ScrapeStatus, State
+from vllm_observe.serve.state import EngineStatus, RequestsState, ScrapeStatus, State
 from vllm_observe.serve.verdict import Level, Verdict, verdict
+from vllm_observe.serve.windows import Throughput
 
 
 def engine(rank: str = "0", **values: object) -> EngineStatus:
@@ -74,6 +75,34 @@ ENGINES = [engine(str(rank)) for rank in range(16)]
             "waiting: 3 running, 5 waiting, max_num_seqs unknown",
         ),
         (
+            state(engine(running=62.0, waiting=41.0, max_num_seqs=64, utilization=62 / 64)),
+            Level.BUSY,
+            "waiting: 62 of 64 slots, 41 waiting, nearly all slots are taken",
+        ),
+        (
+            state(engine(waiting=5.0, kv_usage=0.93)),
+            Level.BUSY,
+            "waiting: 3 of 8 slots, 5 waiting, 93.0 % of the KV cache used",
+        ),
+        (state(engine(waiting=1.0, queued=False)), Level.WELL, "serving: 3 of 8 slots, 1 waiting"),
+        (
+            state(engine(waiting=1.0, queued=False), engine("1", waiting=2.0, queued=True)),
+            Level.BUSY,
+            "waiting: 3 of 8 slots, 2 waiting, why is not known (engine 1 of 2)",
+        ),
+        (
+            state(engine(running=8.0, waiting=1.0, queued=False, binding_limit=SLOTS)),
+            Level.BUSY,
+            "saturated: 8 of 8 slots, 1 waiting",
+        ),
+        (state(engine(running=0.0), restart_age_s=1.2), Level.BUSY, "restarted 1 s ago: idle"),
+        (
+            state(engine(), restart_age_s=59.0),
+            Level.BUSY,
+            "restarted 59 s ago: serving: 3 of 8 slots, 0 waiting",
+        ),
+        (state(engine(running=0.0), restart_age_s=60.0), Level.WELL, "idle"),
+        (
             state(engine(running=8.0, utilization=1.0)),
             Level.BUSY,
             "near its limit: 8 of 8 slots, 0 waiting",
@@ -126,6 +155,44 @@ def test_what_is_worse_is_told_first():
     assert verdict(msgspec.structs.replace(worst, scrape=ScrapeStatus(success=True))).text.startswith(
         "stalled"
     )
+
+
+ENDING = Throughput(window_s=60.0, requests_per_s=0.5)
+
+
+def silent(seconds: float | None, **values: object) -> State:
+    return state(engine(), **{"requests": RequestsState(silent_s=seconds), "throughput": ENDING} | values)
+
+
+@pytest.mark.parametrize("stall_after", [15.0, 300.0, None])
+def test_a_request_log_that_stopped_is_told_once_it_has_lasted(stall_after):
+    least = stall_after or 300.0
+    told = verdict(silent(least, stall_after_s=stall_after))
+    assert told == Verdict(
+        Level.BUSY,
+        f"the request log is silent: nothing for {least:.0f} s, though vLLM ends requests: "
+        "serving: 3 of 8 slots, 0 waiting",
+    )
+    assert verdict(silent(least - 1, stall_after_s=stall_after)).level is Level.WELL
+
+
+@pytest.mark.parametrize(
+    "talking",
+    [
+        silent(None),
+        silent(900.0, requests=None),
+        silent(900.0, throughput=None),
+        silent(900.0, throughput=Throughput(window_s=60.0)),
+        silent(900.0, throughput=Throughput(window_s=60.0, requests_per_s=0.0)),
+    ],
+)
+def test_where_no_request_ends_or_no_log_is_followed_no_silence_is_told(talking):
+    assert verdict(talking).text == "serving: 3 of 8 slots, 0 waiting"
+
+
+def test_a_silent_log_hides_no_server_that_is_full():
+    full = state(engine(binding_limit=SLOTS), requests=RequestsState(silent_s=900.0), throughput=ENDING)
+    assert verdict(full).text.startswith("saturated: ")
 
 
 def test_only_some_of_many_engines_are_named():

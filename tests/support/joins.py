@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from vllm_observe.clock import ManualClock
 from vllm_observe.join.joiner import Joiner
 from vllm_observe.join.surroundings import Surroundings, Where
+from vllm_observe.logs import EventLog, Faults
 from vllm_observe.model import (
     EdgeRecord,
     EngineKey,
@@ -38,6 +39,11 @@ def engine(
     return EngineRecord(request_id=request_id, ts=T + start + (took or 0.0), e2e_s=took, **values)
 
 
+def arrival(request_id: str = "chatcmpl-abc", *, at: float = 0.0, **values) -> EngineRecord:
+    """What a log says of a request that arrived so many seconds after T."""
+    return EngineRecord(request_id=request_id, ts=T + at, **values)
+
+
 def sample(at: float, *, key: EngineKey = KEY, **values: float | None) -> EngineSample:
     """An engine's sample so many seconds after T."""
     return EngineSample(at=T + at, key=key, **values)
@@ -63,14 +69,16 @@ class Samples:
 class Desk:
     """A joiner, its clock and what it handed out."""
 
-    def __init__(self, *samples: EngineSample, classify=None, max_pending: int = 1000) -> None:
+    def __init__(self, *samples: EngineSample, classify=None, max_pending: int = 1000, history=None) -> None:
         self.clock = ManualClock(wall=T)
+        self.faults = Faults(EventLog("join"))
         self.joiner = Joiner(
             clock=self.clock,
             window=WINDOW,
             max_pending=max_pending,
-            samples=Samples(*samples),
+            samples=history or Samples(*samples),
             classify=classify or _no_cause,
+            faults=self.faults,
         )
 
     def add(self, *records: EdgeRecord | EngineRecord) -> None:

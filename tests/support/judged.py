@@ -7,12 +7,15 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-from vllm_observe.clock import ManualClock
+from vllm_observe.clock import Clock, ManualClock
 from vllm_observe.engine.history import History
 from vllm_observe.join.causes import Classifier
 from vllm_observe.join.joiner import Joiner
+from vllm_observe.join.outbox import Classify
+from vllm_observe.join.surroundings import EngineHistory
 from vllm_observe.join.usual import UsualRequests
-from vllm_observe.model import Cause, JoinedRequest, ServiceClass
+from vllm_observe.logs import EventLog, Faults
+from vllm_observe.model import Cause, JoinedRequest, Limits, ServiceClass
 from vllm_observe.records.format1 import decode
 from vllm_observe.sim.deployment import Deployment
 from vllm_observe.sim.labels import Label, Promise, label
@@ -20,6 +23,9 @@ from vllm_observe.sim.play import Event, Seen, play
 from vllm_observe.sim.prompts import Segment
 from vllm_observe.sim.records import line, records, sample_at
 from vllm_observe.sim.requests import Arrival
+from vllm_observe.sim.scenarios.scenario import Scenario
+from vllm_observe.sim.scenarios.virtual import EPOCH as STORY_EPOCH
+from vllm_observe.sim.scenarios.virtual import Scrape, play_scenario
 from vllm_observe.thresholds import TARGETS
 
 EPOCH = 1_790_000_000.25
@@ -38,12 +44,27 @@ class Judged(NamedTuple):
         return None if self.request.evidence is None else self.request.evidence.cause
 
 
+def _joiner(clock: Clock, samples: EngineHistory, classify: Classify) -> Joiner:
+    return Joiner(
+        clock=clock,
+        window=60.0,
+        max_pending=10_000,
+        samples=samples,
+        classify=classify,
+        faults=Faults(EventLog("join")),
+    )
+
+
 class _Samples:
     def __init__(self) -> None:
         self._history = History(keep=1e9, max_samples=1_000_000)
 
     def add(self, seen: Seen) -> None:
-        self._history.add(EPOCH + seen.at, [sample_at(sample, epoch=EPOCH) for sample in seen.samples])
+        self._history.scraped(EPOCH + seen.at, [sample_at(sample, epoch=EPOCH) for sample in seen.samples])
+
+    def scraped(self, scrape: Scrape) -> None:
+        if scrape.samples:
+            self._history.scraped(scrape.at, scrape.samples)
 
     def sample_before(self, where, when):
         return self._history.before(where, when, max_age=15.0)
@@ -58,7 +79,7 @@ def judge(
     """Play a run into the product, as lines of a log and samples every five seconds."""
     clock, samples, usual = ManualClock(wall=EPOCH), _Samples(), UsualRequests()
     classifier = Classifier(targets=TARGET, limits_for=lambda _: deployment.engine_limits(), usual=usual.of)
-    joiner = Joiner(clock=clock, window=60.0, max_pending=10_000, samples=samples, classify=classifier)
+    joiner = _joiner(clock, samples, classifier)
     truths: dict[str, Label] = {}
     found: list[JoinedRequest] = []
 
@@ -78,6 +99,44 @@ def judge(
             joiner.add(decode(line(record).rstrip(b"\n")))
     close(joiner.drain())
     return [Judged(request, truths[request.request_id]) for request in found]
+
+
+def judge_story(
+    scenario: Scenario, *, sides: Iterable[str] = ("app", "middleware", "engine")
+) -> list[Judged]:
+    """Play a scenario into the product, of its three logs those that are named."""
+    clock, history, usual = ManualClock(wall=STORY_EPOCH), _Samples(), UsualRequests()
+    limits = Limits()
+    classifier = Classifier(
+        targets=TARGETS[scenario.service_class], limits_for=lambda _: limits, usual=usual.of
+    )
+    joiner = _joiner(clock, history, classifier)
+    truths: dict[tuple[str, int], Label] = {}
+    found: dict[str, JoinedRequest] = {}
+
+    def close(closed: Iterable[JoinedRequest]) -> None:
+        for request in closed:
+            if not request.amends:
+                usual.observe(request)
+            found[request.uid] = request
+
+    for told in play_scenario(scenario, release=None):
+        at = told.at - STORY_EPOCH if isinstance(told, Scrape) else told.ended.at
+        clock.advance(max(0.0, at - clock.monotonic()))
+        close(joiner.close_due(clock.monotonic()))
+        if isinstance(told, Scrape):
+            history.scraped(told)
+            limits = told.limits or limits
+            continue
+        truths[told.label.request_id, round(told.label.ended_at)] = told.label
+        for line_ in (getattr(told.lines, side) for side in sides):
+            if line_ is not None:
+                joiner.add(decode(line_.rstrip(b"\n")))
+    close(joiner.drain())
+    return [
+        Judged(request, truths[request.request_id.removeprefix("chatcmpl-"), round(request.ended_at)])
+        for request in found.values()
+    ]
 
 
 def chats(

@@ -7,6 +7,7 @@ from pathlib import Path
 from vllm_observe.clock import ManualClock
 from vllm_observe.records.files import FileId, FileStat, OpenFile, OsFiles
 from vllm_observe.records.follow import Follower
+from vllm_observe.records.position import Positions
 from vllm_observe.records.source import Line, Source
 
 
@@ -14,25 +15,37 @@ class ShakyFiles(OsFiles):
     """The real file system, but for what a test takes away.
 
     ``refused`` holds paths that neither open nor list, ``hidden`` those that cannot be looked at and
-    ``broken`` those that cannot be read; ``frozen`` what a path pretends to look like; ``inodes`` the
+    ``broken`` those that cannot be read; ``unlisted`` the folders that cannot be listed; ``frozen`` what a path pretends to look like; ``inodes`` the
     inode that it pretends to have. ``opened`` counts what is open now, ``opens`` and ``looks`` all
-    that ever were.
+    that ever were, and ``listings`` how often a folder was listed. ``later_ns`` is how much later it is than
+    the times of its files say, since no test waits.
     """
 
     def __init__(self) -> None:
         self.refused: set[str] = set()
         self.hidden: set[str] = set()
         self.broken: set[str] = set()
+        self.unlisted: set[str] = set()
         self.frozen: dict[str, FileStat] = {}
         self.inodes: dict[str, int] = {}
         self.opened = 0
         self.opens = 0
         self.looks = 0
+        self.listings = 0
+        self.later_ns = 0
+
+    def now_ns(self) -> int:
+        return super().now_ns() + self.later_ns
 
     def match(self, pattern: str) -> list[str]:
         if "*" in pattern:  # a path as such is not listed, it is opened
             self._check(pattern, self.refused)
         return super().match(pattern)
+
+    def names(self, folder: str) -> list[str]:
+        self.listings += 1
+        self._check(folder, self.unlisted)
+        return super().names(folder)
 
     def stat(self, path: str) -> FileStat:
         self.looks += 1
@@ -66,6 +79,9 @@ class _Opened:
 
     def stat(self) -> FileStat:
         return self._files.disguised(self._path, self._file.stat())
+
+    def size(self) -> int:
+        return self.stat().size
 
     def pread(self, offset: int, size: int) -> bytes:
         self._files.check_readable(self._path)
@@ -106,10 +122,14 @@ class Followed:
 
     def restart(self) -> None:
         """Stop the follower, and start another where it stood."""
-        positions = self.follower.positions()
+        self.killed(self.follower.positions())
+
+    def killed(self, kept: Positions | None) -> None:
+        """Start another follower where the last progress was kept, whatever this one has done since."""
         self.follower.close()
         self.follower = self._new()
-        self.follower.restore(positions)
+        if kept is not None:
+            self.follower.restore(kept)
 
 
 def write(path: Path, text: str, mode: str = "a") -> None:

@@ -27,10 +27,11 @@ class VllmServer:
         release: the release, as ``scripts/real_vllm.py`` knows it.
         options: more options of ``vllm serve``.
         log: the file that takes the output of all its lives.
+        port: where it listens, if that has to be known before; any free one otherwise.
     """
 
-    def __init__(self, release: str, *, log: Path, options: Sequence[str] = ()) -> None:
-        port = free_port()
+    def __init__(self, release: str, *, log: Path, options: Sequence[str] = (), port: int = 0) -> None:
+        port = port or free_port()
         self.url = f"http://127.0.0.1:{port}"
         self._log = log
         self._command = [sys.executable, SCRIPT, "serve", "--release", release, "--port", str(port), *options]

@@ -11,9 +11,14 @@ from typing import Annotated, Any, TextIO
 import typer
 
 from vllm_observe import __version__
+from vllm_observe.cli.alerts import render_alerts
+from vllm_observe.cli.check_rules import check_rules
+from vllm_observe.cli.dashboards import render_dashboards
 from vllm_observe.cli.demo import demo
 from vllm_observe.cli.exporter import exporter
 from vllm_observe.cli.install_plugin import install_plugin
+from vllm_observe.cli.preview import preview
+from vllm_observe.cli.requests import explain, requests, sessions
 from vllm_observe.cli.status import status
 from vllm_observe.cli.words import printable
 from vllm_observe.errors import ConfigError, VllmObserveError
@@ -27,9 +32,16 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
+app.command(name="check-rules")(check_rules)
 app.command(name="demo")(demo)
+app.command(name="explain")(explain)
 app.command(name="exporter")(exporter)
 app.command(name="install-plugin")(install_plugin)
+app.command(name="preview")(preview)
+app.command(name="render-dashboards")(render_dashboards)
+app.command(name="render-alerts")(render_alerts)
+app.command(name="requests")(requests)
+app.command(name="sessions")(sessions)
 app.command(name="status")(status)
 
 

@@ -27,6 +27,9 @@ def exporter(
     checkpoint_file: Annotated[
         Path | None, typer.Option(help="Keeps how far the request logs were read, over restarts.")
     ] = None,
+    store: Annotated[
+        Path | None, typer.Option(help="Keeps the requests, in this SQLite file, over restarts.")
+    ] = None,
     listen: Annotated[
         str | None, typer.Option(help="Where Prometheus scrapes this sidecar. [default: 0.0.0.0:9809]")
     ] = None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -22,5 +23,5 @@ def install_plugin(
     folder = write_plugin(directory)
     write(
         f"the plugin is in {folder}; start vLLM with it:\n"
-        f"  PYTHONPATH={folder} vllm serve MODEL --middleware vllm_observe.plugin.RequestLogMiddleware\n"
+        f"  PYTHONPATH={shlex.quote(str(folder))} vllm serve MODEL --middleware vllm_observe.plugin.RequestLogMiddleware\n"
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import sys
 
 import msgspec
@@ -47,10 +48,19 @@ def as_document(content: object, *, indent: int | None = None) -> str:
     return json.dumps(msgspec.to_builtins(content), indent=indent, allow_nan=False) + "\n"
 
 
-def as_text(content: RenderableType) -> str:
-    """Return content as lines: as wide as the terminal, or 80 columns; coloured on a terminal only."""
+def as_text(content: RenderableType, *, piped: int | None = None) -> str:
+    """Return content as lines: as wide as the terminal, or 80 columns; coloured on a terminal only.
+
+    Args:
+        content: what to show.
+        piped: the columns instead of 80 where no terminal is written to: a line that is folded is none
+            for ``grep``. ``COLUMNS`` in the environment goes before it.
+    """
     lines = io.StringIO()
     on_terminal = sys.stdout.isatty() or None
-    console = Console(file=lines, force_terminal=on_terminal, highlight=False, markup=False, emoji=False)
+    width = None if on_terminal or "COLUMNS" in os.environ else piped
+    console = Console(
+        file=lines, width=width, force_terminal=on_terminal, highlight=False, markup=False, emoji=False
+    )
     console.print(content)
     return "".join(line.rstrip() + "\n" for line in lines.getvalue().splitlines())

@@ -27,13 +27,17 @@ def write_plugin(directory: Path) -> Path:
     """Write the plugin into a folder, over what an older release wrote there; return its absolute path.
 
     Raises:
-        ConfigError: the folder cannot be used: it is a file, or holds the whole package.
+        ConfigError: the folder cannot be used: it is a file, or holds a package that is not ours to replace.
         VllmObserveError: it cannot be written.
     """
     folder = directory.absolute()
     package = folder / "vllm_observe"
     if (package / "cli").exists():
         raise ConfigError(f"DIR: {folder} holds the whole of vllm-observe already; name a folder of its own")
+    if (foreign := _foreign(package)) is not None:
+        raise ConfigError(
+            f"DIR: {foreign} is no part of a plugin, and would be lost; name a folder of its own"
+        )
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder, prefix=".vllm-observe-") as draft:
@@ -47,6 +51,24 @@ def write_plugin(directory: Path) -> Path:
     except OSError as error:
         raise VllmObserveError(f"the plugin cannot be written to {folder}: {error.strerror}") from None
     return folder
+
+
+def _foreign(package: Path) -> Path | None:
+    """Return something in a package's folder that no release of the plugin wrote; ``None`` without any."""
+    if package.is_symlink() or package.is_file():
+        return package
+    return next((path for path in sorted(package.rglob("*")) if not _is_ours(path, package)), None)
+
+
+def _is_ours(path: Path, package: Path) -> bool:
+    *folders, name = path.relative_to(package).parts
+    if "__pycache__" in (*folders, name):  # Python's own, of whatever was imported
+        return not path.is_symlink()
+    if path.is_symlink() or folders not in ([], ["plugin"]):
+        return False
+    if path.is_dir():
+        return not folders and name == "plugin"
+    return name.endswith(".py") if folders else name == "__init__.py"
 
 
 def _draft(draft: Path) -> None:

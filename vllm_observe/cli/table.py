@@ -18,9 +18,9 @@ from vllm_observe.serve.windows import LATENCIES, Latency, QuantileFigure
 from vllm_observe.signals import BY_KEY
 from vllm_observe.thresholds import KV_NEAR_FULL, SLOTS_NEAR_LIMIT
 
-__all__ = ["state_table"]
+__all__ = ["COLOURS", "state_table"]
 
-_COLOURS = {Level.WELL: "bold green", Level.BUSY: "bold yellow", Level.PROBLEM: "bold red"}
+COLOURS = {Level.WELL: "bold green", Level.BUSY: "bold yellow", Level.PROBLEM: "bold red"}
 _ABSENT = "absent"
 
 
@@ -33,7 +33,7 @@ def state_table(state: State, *, seen_by: str) -> RenderableType:
     """
     judged = verdict(state)
     return Group(
-        Text(printable(judged.text, width=500), style=_COLOURS[judged.level]),
+        Text(printable(judged.text, width=500), style=COLOURS[judged.level]),
         Text(_about(state), style="dim"),
         Text(f"{printable(seen_by, width=200)}, {_time(state.generated_at)}", style="dim"),
         *_engine_tables(state),

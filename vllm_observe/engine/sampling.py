@@ -34,6 +34,7 @@ _SOURCES = (
     _Source("awake", "sleep_state", label=("sleep_state", "awake")),
     _Source("prompt_tokens", "prompt_tokens"),
     _Source("generation_tokens", "generation_tokens"),
+    _Source("started", "ttft", suffix="_count"),
     _Source("finished", "finished"),
     _Source("preemptions", "preemptions"),
     _Source("steps", "step_tokens", suffix="_count"),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import threading
+from collections import deque
 from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
@@ -14,6 +16,10 @@ from vllm_observe.engine.stalls import StallWatch
 from vllm_observe.model import EngineKey, EngineSample, Family
 
 __all__ = ["EngineTracker", "EngineView"]
+
+
+#: Restarts whose times are remembered: a crash loop's of the time in which requests wait for their join.
+_MOST_GAPS = 100
 
 
 class EngineView(NamedTuple):
@@ -66,6 +72,9 @@ class EngineTracker:
         self._present: dict[EngineKey, _Engine] = {}
         self._missing: dict[EngineKey, _Engine] = {}
         self._good: float | None = None
+        self._good_at = -math.inf  # the same on the wall clock
+        self._restarted: float | None = None
+        self._gaps: deque[tuple[float, float]] = deque(maxlen=_MOST_GAPS)
 
     def observe(self, samples: Collection[EngineSample], families: Iterable[Family], at: float) -> None:
         """Take a good scrape.
@@ -80,13 +89,25 @@ class EngineTracker:
             now = self._clock.monotonic()
             if self._restarts.observe(families):
                 self._present, self._missing, self._answers = {}, {}, AnswerWatch()
+                self._gaps.append((self._good_at, at))
+                self._restarted = now
             before = self._missing | self._present
             self._present = {s.key: self._advance(before.pop(s.key, None), s, now) for s in samples}
             # An engine that is missing from a scrape or two goes on when it comes back.
             self._missing = {key: old for key, old in before.items() if now - old.seen < self.stale_after}
             self._answers.observe(samples, families)
-            self._history.add(at, samples)
-            self._good = now
+            self._history.scraped(at, samples)
+            self._good, self._good_at = now, at
+
+    def told(self, sample: EngineSample) -> None:
+        """Take what an engine told of itself in a log: it may explain requests, and says nothing of now.
+
+        Of an engine that no scrape has shown it is dropped: the logs of several replicas, which name
+        their engines alike, would be taken for one.
+        """
+        with self._lock:
+            if sample.key in self._present or sample.key in self._missing:
+                self._history.told(sample)
 
     def _advance(self, old: _Engine | None, sample: EngineSample, now: float) -> _Engine:
         stall = StallWatch() if old is None else old.stall
@@ -98,6 +119,16 @@ class EngineTracker:
     def restarts(self) -> int:
         """Restarts of the server's process seen so far, each once whatever the number of engines."""
         return self._restarts.count
+
+    def restart_age(self) -> float | None:
+        """Seconds since the latest restart was seen; ``None`` where none was."""
+        restarted = self._restarted
+        return None if restarted is None else max(0.0, self._clock.monotonic() - restarted)
+
+    def restarted_around(self, when: float) -> bool:
+        """Say whether a time of the wall clock lies between the last that was seen of a process and the next one."""
+        with self._lock:
+            return any(last < when <= first for last, first in self._gaps)
 
     def age(self) -> float | None:
         """Seconds since the last good scrape; ``None`` before the first."""

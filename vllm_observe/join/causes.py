@@ -23,7 +23,8 @@ class Classifier:
         targets: what the server promises; may be replaced while running.
         limits_for: gives an engine's limits, by its rank.
         usual: gives what is usual for requests like one.
-        engine_down: says whether the engine behind a request is known to be dead or stalled.
+        engine_down: says whether the engine behind a request is known to be dead or stalled, or to have
+            ended with it.
     """
 
     def __init__(
@@ -46,7 +47,7 @@ class Classifier:
             request: as yet without evidence.
             around: the engine's samples around it.
         """
-        failed = failure(request, engine_down=self._engine_down(request))
+        failed = failure(request, engine_down=self._engine_down)
         if failed is not None:
             return failed
         usual = self._usual(request)

@@ -1,4 +1,4 @@
-"""Tokens that vLLM counted and no request claims: what the request logs do not show."""
+"""Unattributed tokens: those that vLLM counted and no request in the logs accounts for."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import math
 from collections.abc import Collection
 
 from vllm_observe.engine.sampling import increase
-from vllm_observe.model import EngineKey, EngineSample, JoinedRequest
+from vllm_observe.model import Claimed, EngineKey, EngineSample, JoinedRequest
 
-__all__ = ["Coverage"]
+__all__ = ["Coverage", "accounted"]
 
 _COUNTERS = {"prompt": "prompt_tokens", "completion": "generation_tokens"}
 _NONE = dict.fromkeys(_COUNTERS, 0.0)
@@ -19,7 +19,7 @@ class Coverage:
 
     A request claims its tokens when it closes, long after vLLM counted them. So at any time more is
     counted than claimed, and only the least difference of a whole period was certainly never
-    claimed: what the requests under way hold is not taken for a gap, or at most once.
+    claimed: the tokens of requests in progress are not taken for a gap, or at most once.
 
     The comparison begins with the first sample, and anew with the first after a restart, since what
     was counted before it is not known. Requests that ended before it claim nothing, therefore.
@@ -45,11 +45,12 @@ class Coverage:
         self._least = dict(_NONE)
 
     def claim(self, request: JoinedRequest) -> None:
-        """Take a request's tokens as accounted for."""
+        """Take a request's tokens as accounted for; of one that amends another, what it adds."""
         if request.ended_at < self._since:
             return
-        self._open["prompt"] -= request.prompt_tokens or 0
-        self._open["completion"] -= request.completion_tokens or 0
+        accounts = accounted(request)
+        self._open["prompt"] -= accounts.prompt - request.claimed.prompt
+        self._open["completion"] -= accounts.completion - request.claimed.completion
         self._note()
 
     def observe(self, samples: Collection[EngineSample], now: float) -> None:
@@ -74,6 +75,19 @@ class Coverage:
     def _note(self) -> None:
         for kind, tokens in self._open.items():
             self._least[kind] = min(self._least[kind], tokens)
+
+
+def accounted(request: JoinedRequest) -> Claimed:
+    """Count the tokens that vLLM counted for a request, as far as its records tell.
+
+    vLLM counts the prompt again for each of several answers, and for each try of a proxy; the client is
+    told of it once.
+    """
+    parts = [part for part in request.engines if part.is_timed] or request.engines
+    return Claimed(
+        max(request.prompt_tokens or 0, sum([part.prompt_tokens or 0 for part in parts])),
+        max(request.completion_tokens or 0, sum([part.completion_tokens or 0 for part in parts])),
+    )
 
 
 def _fell(before: EngineSample, now: EngineSample) -> bool:

@@ -1,6 +1,8 @@
-"""Why a request failed, by what its client was told and how its engine ended it."""
+"""Why a request failed, judged by its client's answer and by how its engine ended it."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from vllm_observe.join.slowness import in_seconds
 from vllm_observe.join.targets import ttft_s
@@ -9,16 +11,21 @@ from vllm_observe.model import Cause, Evidence, JoinedRequest, Outcome
 __all__ = ["failure"]
 
 _BAD_REQUEST, _SERVER_ERROR = 400, 500
+#: How vLLM's releases name an engine's death: the classes of vllm.engine and vllm.v1.engine.
+_ENGINE_ERRORS = frozenset(
+    ("AsyncEngineDeadError", "EngineDeadError", "EngineGenerateError", "MQEngineDeadError")
+)
 
 
-def failure(request: JoinedRequest, *, engine_down: bool) -> Evidence | None:
+def failure(request: JoinedRequest, *, engine_down: Callable[[JoinedRequest], bool]) -> Evidence | None:
     """Name the cause of a failed request; ``None`` for a good one, and for one that timed out.
 
     Why a request timed out is why it was slow.
 
     Args:
         request: any request.
-        engine_down: whether the engine behind it is known to be dead or stalled.
+        engine_down: says whether the engine behind one is known to be dead or stalled, or to have ended
+            with it. Most requests are good: it is asked where it matters.
     """
     if request.outcome is Outcome.ABORT:
         return _aborted(request)
@@ -41,20 +48,35 @@ def _aborted(request: JoinedRequest) -> Evidence:
     return Evidence(Cause.CLIENT_DISCONNECTED, f"the client left{_after(request)}; {seen}")
 
 
-def _error(request: JoinedRequest, *, engine_down: bool) -> Evidence:
+def _error(request: JoinedRequest, *, engine_down: Callable[[JoinedRequest], bool]) -> Evidence:
     status = _status(request)
-    answered = f"answered{_with(status)}{_after(request)}"
-    if any(part.finish_reason == "error" for part in request.engines):
-        return Evidence(Cause.ENGINE_ERROR, f"the engine ended it with an error; {answered}")
-    if status is None:
-        return Evidence(Cause.SERVER_ERROR, f"failed without an HTTP status{_after(request)}")
-    if status < _BAD_REQUEST:
-        return Evidence(Cause.ENGINE_ERROR, f"{answered}, with an error instead of tokens")
-    if status < _SERVER_ERROR:
-        return Evidence(Cause.CLIENT_ERROR, answered)
-    if engine_down:
-        return Evidence(Cause.ENGINE_ERROR, f"{answered}, while the engine made no tokens")
-    return Evidence(Cause.SERVER_ERROR, answered)
+    how = "failed without an HTTP status" if status is None else f"answered{_with(status)}"
+    why = _by_engine(request, status, engine_down=engine_down)
+    if why is not None:
+        return Evidence(Cause.ENGINE_ERROR, f"{how}{_after(request)}, {why}")
+    is_clients = status is not None and status < _SERVER_ERROR
+    return Evidence(Cause.CLIENT_ERROR if is_clients else Cause.SERVER_ERROR, f"{how}{_after(request)}")
+
+
+def _by_engine(
+    request: JoinedRequest, status: int | None, *, engine_down: Callable[[JoinedRequest], bool]
+) -> str | None:
+    """Say how it is known that the engine failed a request; ``None`` where that is not known."""
+    is_clients = status is not None and _BAD_REQUEST <= status < _SERVER_ERROR
+    if not is_clients and any(part.finish_reason == "error" for part in request.engines):
+        return "and the engine ended it with an error"
+    named = next((edge.error for edge in request.edges if _names_an_engine(edge.error)), None)
+    if named is not None:
+        return f"because of {named}"
+    if status is not None and status < _BAD_REQUEST:
+        return "with an error instead of tokens"
+    if (status is None or status >= _SERVER_ERROR) and engine_down(request):
+        return "while the engine stood still or began again"
+    return None
+
+
+def _names_an_engine(error: str | None) -> bool:
+    return error is not None and error.rpartition(".")[2] in _ENGINE_ERRORS
 
 
 def _status(request: JoinedRequest) -> int | None:

@@ -1,44 +1,45 @@
-"""The joiner: holds the parts of requests until each request is whole, then hands it out, once.
+"""The joiner: holds the parts of requests until each request is whole, then hands it out.
 
 A part waits under its own id. Which client's request an engine part belongs to is settled when that
 request closes, since only then it is known which ids clients have sent. Two questions decide when:
 
 - Is it whole? With a part of each side it is, a short while after the last part came: the same
   request may be in the middleware's log and in the app's, and have several answers.
-- Can it become whole? A side that no record of has come for some minutes is not waited for: a server
-  whose engine writes no records has every request closed as soon as its log tells of it.
-  Who is silent is only known once somebody has spoken: engine parts, which are written first, wait
-  for their edge record at the start and after a pause.
+- Can it become whole? A side from which no record has come for some minutes is not waited for: where the
+  engine writes no records, every request closes soon after its line in the request log.
+  Which side is silent is only known once the other has spoken: engine parts, which are written first,
+  wait for their edge record at the start and after a pause.
 
-Otherwise the window ends the wait. What comes later is known for some windows as a part of what was
-handed out, and is not counted again.
+Otherwise the window ends the wait. What was handed out is known for some windows: a part that comes
+later has its request handed out again, as one that amends the first, and a line that is read again is
+nothing new. A request of which only the arrival is known is never handed out: how it ended is unknown.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from itertools import islice, takewhile
-
-import msgspec
 
 from vllm_observe.clock import Clock
 from vllm_observe.join.attempts import Attempt, arrange
+from vllm_observe.join.claims import Claims
+from vllm_observe.join.coverage import accounted
 from vllm_observe.join.groups import Group, Shelf
-from vllm_observe.join.identity import candidates, indexed, key
-from vllm_observe.join.merge import merge
-from vllm_observe.join.surroundings import EngineHistory, Surroundings, surroundings
-from vllm_observe.model import EdgeRecord, EngineRecord, Evidence, JoinedRequest
+from vllm_observe.join.identity import uid
+from vllm_observe.join.outbox import Classify, JoinStats, Outbox
+from vllm_observe.join.skew import Skews
+from vllm_observe.join.surroundings import EngineHistory
+from vllm_observe.logs import Faults
+from vllm_observe.model import EdgeRecord, EngineRecord, JoinedRequest
 
-__all__ = ["Classify", "JoinStats", "Joiner"]
+__all__ = ["Joiner"]
 
 #: Seconds without another part after which a request that is whole closes. Two logs are read in turn,
 #: and a logger may flush once a second.
 SETTLE_S = 2.0
-#: Seconds for which a side that told of a request is expected to tell of the next.
+#: Seconds after a side's last record for which another is expected of it.
 EXPECT_S = 600.0
-#: Records that one id may hold at once: one that everybody sends neither waits nor fills the memory.
+#: Records that one id may hold at once: an id that everybody sends neither waits nor fills the memory.
 MAX_RECORDS = 128
 #: Attempts of one id that are remembered for parts that come late or twice.
 KEPT_ATTEMPTS = 8
@@ -46,16 +47,6 @@ KEPT_ATTEMPTS = 8
 #: that comes again after that is no retry.
 REMEMBER_WINDOWS = 10
 REMEMBER_S = 600.0
-
-#: Names the cause of a slow or failed request, by the engine's samples around it.
-Classify = Callable[[JoinedRequest, Surroundings], Evidence | None]
-
-
-@dataclass(slots=True)
-class JoinStats:
-    """What happened since the start."""
-
-    early: int = 0  # requests closed before their time, because a bound was reached
 
 
 class Joiner:
@@ -67,10 +58,12 @@ class Joiner:
         max_pending: the most ids to hold open, and the most to remember for late parts.
         samples: finds the engine's state around a request.
         classify: names the cause of a slow or failed one.
+        faults: of ours that no request was lost by.
 
     Attributes:
         window: as above; may be replaced while running.
         stats: what happened since the start.
+        skews: how far the clocks of the sources are apart.
     """
 
     def __init__(
@@ -81,19 +74,20 @@ class Joiner:
         max_pending: int,
         samples: EngineHistory,
         classify: Classify,
+        faults: Faults,
     ) -> None:
         self.window = window
         self.stats = JoinStats()
+        self.skews = Skews()
         self._clock = clock
-        self._samples = samples
-        self._classify = classify
         self._open = Shelf(max_pending)
         self._closed = Shelf(max_pending)
-        self._claims: dict[str, dict[str, None]] = {}  # what an engine's id may stand for -> its key
+        self._claims = Claims(self._find)
         self._settling: dict[str, None] = {}  # open ids to look at once they are quiet, in that order
-        self._last: dict[type, float] = {}  # when each side last told of a request
-        self._began = -math.inf  # when either side began to tell of some, after a pause of both
-        self._ready: list[JoinedRequest] = []
+        self._last: dict[type, float] = {}  # when the last record of each side came
+        self._heard = -math.inf  # when that of either came
+        self._began = -math.inf  # when the first record came after a pause of both sides
+        self._outbox = Outbox(samples=samples, classify=classify, stats=self.stats, faults=faults)
 
     @property
     def pending(self) -> int:
@@ -103,18 +97,19 @@ class Joiner:
     def add(self, record: EdgeRecord | EngineRecord) -> None:
         """Take a record. Where that reaches a bound, the request that waits longest closes early."""
         now = self._clock.monotonic()
-        if now - max(self._last.values(), default=-math.inf) >= EXPECT_S:
+        if now - self._heard >= EXPECT_S:
             self._began = now
-        self._last[type(record)] = now
+        self._heard = self._last[type(record)] = now
         for old in self._closed.aged(now, max(REMEMBER_WINDOWS * self.window, REMEMBER_S)):
             self._forget(old)
-        name = key(record.request_id)
+        name = record.request_id
         known = self._find(name)
         if known is not None and record in known:
             return
         group = self._reopen(name, record, now)
         if isinstance(record, EdgeRecord):
             group.edges.append(record)
+            self._claims.know(name)
         else:
             group.engines.append(record)
         group.heard = now
@@ -125,6 +120,39 @@ class Joiner:
             self._close_early(name)
         while self._open.overfull:
             self._close_early(next(iter(self._open.groups)))
+
+    def waiting(self) -> list[EdgeRecord | EngineRecord]:
+        """Return the records that wait in open groups, as they were read."""
+        records: list[EdgeRecord | EngineRecord] = []
+        for group in self._open.groups.values():
+            records += group.edges
+            records += group.engines
+        return records
+
+    def remember(self, request: JoinedRequest) -> None:
+        """Remember a request that an earlier joiner handed out, for parts that come late.
+
+        To be called before the first record, with the oldest first.
+        """
+        name = request.request_id
+        group = self._closed.take(name) if name in self._closed.groups else Group(request.request_id)
+        if request.edges:
+            self._claims.know(name)
+        else:
+            self._claims.register(name, group)
+        attempt = Attempt(
+            edges=[*request.edges],
+            engines=[*request.engines],
+            number=request.attempt,
+            uid=request.uid or uid(request),
+            claimed=accounted(request),
+        )
+        attempt.handed_out = attempt.size
+        group.last_number = max(group.last_number, request.attempt)
+        group.attempts = [*group.attempts, attempt][-KEPT_ATTEMPTS:]
+        self._closed.put(name, group, self._clock.monotonic())
+        while self._closed.overfull:
+            self._forget(next(iter(self._closed.groups)))
 
     def close_due(self, now: float, most: int | None = None) -> list[JoinedRequest]:
         """Hand out the requests that are whole by now, or have waited for the whole window.
@@ -137,10 +165,10 @@ class Joiner:
             self._close_if_whole(name, now)
         for name in self._open.aged(now, self.window)[:most]:
             group = self._open.groups.get(name)
-            # What an open request's id stands for goes with it when it closes.
-            if group is not None and (group.has_edge or self._owner(group) not in self._open.groups):
+            # Engine parts of a client's id that is open close together with it.
+            if group is not None and (group.has_edge or self._claims.owner(group) not in self._open.groups):
                 self._close(name)
-        return self._take_ready()
+        return self._outbox.take()
 
     def drain(self, most: int | None = None) -> list[JoinedRequest]:
         """Hand out requests that still wait, at the end of the process.
@@ -151,11 +179,7 @@ class Joiner:
         for name in list(islice(self._open.groups, most)):
             if name in self._open.groups:  # closing one may take another along
                 self._close(name)
-        return self._take_ready()
-
-    def _take_ready(self) -> list[JoinedRequest]:
-        ready, self._ready = self._ready, []
-        return ready
+        return self._outbox.take()
 
     def _find(self, name: str) -> Group | None:
         return self._open.groups.get(name) or self._closed.groups.get(name)
@@ -165,11 +189,8 @@ class Joiner:
         if name in self._open.groups:
             return self._open.groups[name]
         group = self._closed.take(name) if name in self._closed.groups else Group(record.request_id)
-        if isinstance(record, EngineRecord) and not group.candidates:
-            group.candidates = tuple(other for other in candidates(record.request_id) if other != name)
-            group.indexed = indexed(record.request_id)
-            for other in group.candidates:
-                self._claims.setdefault(other, {})[name] = None
+        if isinstance(record, EngineRecord):
+            self._claims.register(name, group)
         self._open.put(name, group, now)
         return group
 
@@ -188,15 +209,20 @@ class Joiner:
         if group is None:
             return
         if not group.has_edge:
-            owner = self._owner(group)
+            owner = self._claims.owner(group)
             if owner not in self._open.groups:
                 if owner is not None or not self._expects_edge(now):
                     self._close(name)
                 return
             name, group = owner, self._open.groups[owner]
-        parts = [part for _, part in self._claimants(name)]
-        quiet = all(now - part.heard >= SETTLE_S for part in (group, *parts))
-        if quiet and (group.engines or parts or not self._expects(EngineRecord, now)):
+        if now - group.heard < SETTLE_S:
+            return
+        has_engine = group.has_engine
+        for _, part in self._claims.of(name):
+            if now - part.heard < SETTLE_S:
+                return
+            has_engine = True
+        if has_engine or not self._expects(EngineRecord, now):
             self._close(name)
 
     def _expects(self, side: type, now: float) -> bool:
@@ -205,53 +231,35 @@ class Joiner:
     def _expects_edge(self, now: float) -> bool:
         return self._expects(EdgeRecord, now) or now - self._began < self.window
 
-    def _owner(self, group: Group) -> str | None:
-        """Find the client's id that an engine's id stands for, among those that are known.
-
-        Of several the one that lacks just a prompt's index; else the one whose time fits, and then the
-        longest, with the least cut off.
-        """
-        known = [
-            (name, found)
-            for name in group.candidates
-            if (found := self._find(name)) is not None and found.has_edge
-        ]
-        if len(known) > 1:
-            return min(known, key=lambda one: (one[0] != group.indexed, one[1].misfit(group)))[0]
-        return known[0][0] if known else None
-
-    def _claimants(self, name: str) -> Iterator[tuple[str, Group]]:
-        """List the groups of engine parts that belong to a client's id."""
-        for other in self._claims.get(name, ()):
-            group = self._find(other)
-            if group is not None and not group.has_edge and self._owner(group) == name:
-                yield other, group
-
     def _close_early(self, name: str) -> None:
         self.stats.early += 1
         self._close(name)
 
     def _close(self, name: str) -> None:
         group = self._open.groups[name]
-        owner = None if group.has_edge else self._owner(group)
+        owner = None if group.has_edge else self._claims.owner(group)
         if owner is not None:
             self._hand_over(name, owner)
             return
         if group.has_edge:
-            for other, _ in list(self._claimants(name)):
+            for other, _ in list(self._claims.of(name)):
                 self._move(other, group)
         self._open.take(name)
         self._settling.pop(name, None)
-        attempts = arrange(group.told, group.edges, group.engines)
+        if not group.attempts:
+            self.skews.compare(group.edges, group.engines)
+        engines = group.engines or [part for attempt in group.attempts for part in attempt.engines]
+        edges, apart = self.skews.on_engine_time(group.edges, engines)
+        attempts = arrange(group.attempts, edges, group.engines, apart=apart)
         for attempt in attempts:
-            self._tell(group, attempt)
-        group.edges, group.engines, group.told = [], [], attempts[-KEPT_ATTEMPTS:]
+            self._hand_out(group, attempt)
+        group.edges, group.engines, group.attempts = [], [], attempts[-KEPT_ATTEMPTS:]
         self._closed.put(name, group, self._clock.monotonic())
         while self._closed.overfull:
             self._forget(next(iter(self._closed.groups)))
 
     def _hand_over(self, name: str, owner: str) -> None:
-        """Give an engine's id to the client's id that it stands for; at once where that had closed."""
+        """Move an engine's id into the client's id that it stands for, and close that again if it had closed."""
         was_closed = owner in self._closed.groups
         if was_closed:
             self._open.put(owner, self._closed.take(owner), self._clock.monotonic())
@@ -263,37 +271,25 @@ class Joiner:
         """Move all that a group holds into an open one."""
         group = (self._open if name in self._open.groups else self._closed).take(name)
         self._settling.pop(name, None)
-        self._disclaim(name, group)
+        self._claims.forget(name, group)
         to.engines += group.engines
-        for attempt in group.told:
+        for attempt in group.attempts:
             attempt.number = 0  # it was counted among another id's
-        to.told += group.told
+        to.attempts += group.attempts
         self._open.grew(group.size)
 
     def _forget(self, name: str) -> None:
-        self._disclaim(name, self._closed.take(name))
+        self._claims.forget(name, self._closed.take(name))
 
-    def _disclaim(self, name: str, group: Group) -> None:
-        for other in group.candidates:
-            claimants = self._claims[other]
-            del claimants[name]
-            if not claimants:
-                del self._claims[other]
+    def _hand_out(self, group: Group, attempt: Attempt) -> None:
+        """Make a request of an attempt that holds news.
 
-    def _tell(self, group: Group, attempt: Attempt) -> None:
-        """Make a request of an attempt, once, with the engine around it and its cause."""
-        if not attempt.number:
-            group.attempts += 1
-            attempt.number = group.attempts
-        if attempt.told:
+        An attempt that has only arrived is kept for the records of its end, and expires without them.
+        """
+        if not attempt.has_ended:
             return
-        attempt.told = True
-        request = merge(group.request_id, attempt.number, attempt)
-        around = surroundings(self._samples, request)
-        request = msgspec.structs.replace(
-            request,
-            before_arrival=around.before_arrival,
-            before_end=around.last,
-            evidence=self._classify(request, around),
-        )
-        self._ready.append(request)
+        if not attempt.number:
+            group.last_number += 1
+            attempt.number = group.last_number
+        if attempt.is_news:
+            self._outbox.put(group.request_id, attempt)

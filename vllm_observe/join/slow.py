@@ -1,9 +1,9 @@
 """Why a request was slow.
 
-An engine record splits its time into phases, and the phase that took most of it is to blame; why
-others had its place is told by the engine's samples of that time. Without an engine record there are
-the time to the first token, the tokens, and those samples: enough to tell a queue from a long
-answer, and often not to tell a long prompt from a slow network. What cannot be told is ``unknown``.
+An engine record splits the request's time into phases, and the longest phase is the cause; the engine's
+samples of that time say what a queued request waited for. Without an engine record there are the time to
+the first token, the tokens, and those samples: enough to tell a queue from a long answer, but often not
+a long prompt from a slow network. What cannot be decided is ``unknown``.
 """
 
 from __future__ import annotations
@@ -21,11 +21,18 @@ from vllm_observe.thresholds import PROMPT_LONG_TOKENS, QUEUE_SHARE, Targets
 
 __all__ = ["SlowRequest"]
 
-_QUEUES = {BindingLimit.SLOTS: Cause.QUEUE_SLOTS, BindingLimit.KV: Cause.QUEUE_KV}
+_QUEUES = {
+    BindingLimit.SLOTS: Cause.QUEUE_SLOTS,
+    BindingLimit.KV: Cause.QUEUE_KV,
+    BindingLimit.TOKEN_BUDGET: Cause.QUEUE_BUDGET,
+    BindingLimit.DEFERRED: Cause.QUEUE_DEFERRED,
+}
+#: The share of a slow request's time in which its engine must have stood still for that to be why.
+_STILL_SHARE = 0.5
 
 
 class SlowRequest(NamedTuple):
-    """A slow request with all that may tell why."""
+    """A slow request with everything that may explain it."""
 
     request: JoinedRequest
     slow: Slowness
@@ -36,6 +43,10 @@ class SlowRequest(NamedTuple):
 
     def explain(self) -> Evidence:
         """Name the cause that explains most of the time."""
+        still = self.around.stood_still(self.request.ended_at)
+        if still >= _STILL_SHARE * self.slow.seconds and self.slow.measure is not Measure.TPOT:
+            text = f"the engine made no token for {in_seconds(still)} of {self._total()}"
+            return Evidence(Cause.ENGINE_ERROR, text)
         if self.slow.measure is Measure.TPOT:
             return self._decode()
         if self.request.phases.queue is not None:
@@ -48,14 +59,18 @@ class SlowRequest(NamedTuple):
     # --- With an engine record
 
     def _by_phases(self, queue: float) -> Evidence:
-        """Blame the longest phase, but a queue from a smaller share on."""
-        total, told = self.slow.seconds, self.request.phases
-        phases = {"queue": queue, "prefill": told.prefill}
+        """Blame the longest phase; a queue from a smaller share on, where the longest is a usual one."""
+        total = self.slow.seconds
+        phases = {"queue": queue, "prefill": self.request.phases.prefill}
         if self.slow.measure is Measure.E2E:
-            phases["decode"] = told.decode
+            phases["decode"] = self.request.phases.decode
         known = {name: seconds for name, seconds in phases.items() if seconds is not None}
         longest = max(known, key=lambda name: known[name])
         rest = total - sum(known.values())
+        if longest == "decode" and self._pace_is_over_target():
+            return self._decode()
+        if longest == "prefill" and known["prefill"] >= rest and self._may_be_long():
+            return self._prefill(known["prefill"])
         if queue >= QUEUE_SHARE * total or (longest == "queue" and queue >= rest):
             return self._queued(queue)
         if rest > known[longest]:
@@ -66,42 +81,50 @@ class SlowRequest(NamedTuple):
         return self._prefill(known["prefill"]) if longest == "prefill" else self._decode()
 
     def _queued(self, queue: float) -> Evidence:
-        """Say what a request that certainly waited has waited for."""
+        """Name what a request waited for that certainly waited."""
         ends = [
             engine_start(part) + part.queue_s for part in self.request.engines if part.queue_s is not None
         ]
         wait = self._pressure_until(max(ends), waited=True)
-        if wait.limit not in _QUEUES:  # too short a wait for a sample of its own
-            wait = self._pressure_until(self.request.ended_at, waited=True)
+        if wait.limit not in _QUEUES or not wait.sure:  # too short a wait for a sample of its own
+            longer = self._pressure_until(self.request.ended_at, waited=True)
+            wait = longer if longer.sure or wait.limit not in _QUEUES else wait
         return Evidence(_cause_of(wait), f"waited {in_seconds(queue)} of {self._total()}; {wait.text}")
 
     def _prefill(self, seconds: float) -> Evidence:
         preemptions = self._preemptions()
         prompt = f"the prompt took {in_seconds(seconds)} of {self._total()}"
-        uncached = _uncached_tokens(self.request)
-        if preemptions and (uncached is None or uncached < PROMPT_LONG_TOKENS):
+        if preemptions and not self._may_be_long():
             return Evidence(Cause.PREEMPTED, f"preempted {_times(preemptions)}; {prompt}")
-        if uncached is not None:
-            prompt += f"; no cache held {uncached} of its {self.request.prompt_tokens} tokens"
-        return Evidence(Cause.PREFILL_LONG, prompt)
+        tokens, cached = self.request.prompt_tokens, self.request.cached_tokens
+        if tokens is None:
+            return Evidence(Cause.PREFILL_LONG, prompt)
+        if cached is None:
+            return Evidence(Cause.PREFILL_LONG, f"{prompt}; {self._cache_not_known()}")
+        uncached = max(0, tokens - cached)
+        return Evidence(Cause.PREFILL_LONG, f"{prompt}; no cache held {uncached} of its {tokens} tokens")
 
     # --- Without one
 
     def _first_token(self, seconds: float) -> Evidence:
         """Explain the time to the first token by the engine's samples of it."""
         wait = self._pressure(seconds)
+        if wait.limit is BindingLimit.TOKEN_BUDGET and self._may_be_long():
+            return self._prefill(seconds)
         if wait.limit in _QUEUES:
             return self._probably_queued(wait, seconds)
         if wait.limit is not BindingLimit.NONE:
             return self._unknown(wait.text)
-        told = self._without_queue(wait, seconds)
-        if told is None and self.request.prompt_tokens is None:
-            return self._unknown(f"{wait.text}; the prompt's length is not known")
-        return told or self._outside(wait)
+        evidence = self._without_queue(wait, seconds)
+        if evidence is None and self._is_long() is None:
+            return self._unknown(f"{wait.text}; {self._cache_not_known()}")
+        return evidence or self._outside(wait)
 
     def _streamed(self, first: float) -> Evidence:
         """Explain a duration that the first token divides."""
         wait, after = self._pressure(first), self.slow.seconds - first
+        if after > first and self._pace_is_over_target():
+            return self._decode()
         if wait.limit in _QUEUES and first >= QUEUE_SHARE * self.slow.seconds:
             return self._probably_queued(wait, first)
         return self._first_token(first) if first > after else self._decode()
@@ -122,18 +145,35 @@ class SlowRequest(NamedTuple):
         if tokens and seconds / tokens <= self.targets.tpot:
             text = f"{tokens} output tokens, one in {in_seconds(seconds / tokens)}"
             return Evidence(Cause.DECODE_LONG, text)
-        told = self._without_queue(wait, seconds) if wait.limit is BindingLimit.NONE else None
-        return told or self._unknown(wait.text)
+        evidence = self._without_queue(wait, seconds) if wait.limit is BindingLimit.NONE else None
+        return evidence or self._unknown(wait.text)
 
     def _without_queue(self, wait: Pressure, seconds: float) -> Evidence | None:
         """Explain a time in which the engine had no queue, as far as its samples and the prompt can."""
-        uncached = _uncached_tokens(self.request)
-        if uncached is not None and uncached >= PROMPT_LONG_TOKENS:
+        if self._is_long():
             return self._prefill(seconds)
         meanwhile = self.around.meanwhile(started_at(self.request) + seconds)
         if all(sample.running == 0 for sample in meanwhile):
             return self._outside(wait)
         return None
+
+    def _is_long(self) -> bool | None:
+        """Say whether the prompt had many tokens to compute; ``None`` where a cache may have held them."""
+        if self.request.prompt_tokens is None:
+            return None
+        if not self._may_be_long():
+            return False
+        return None if self.request.cached_tokens is None else True
+
+    def _may_be_long(self) -> bool:
+        """Say whether the prompt is long, less the tokens of which it is known that a cache held them."""
+        return (self.request.prompt_tokens or 0) - (self.request.cached_tokens or 0) >= PROMPT_LONG_TOKENS
+
+    def _cache_not_known(self) -> str:
+        tokens = self.request.prompt_tokens
+        if tokens is None:
+            return "the prompt's length is not known"
+        return f"how many of its {tokens} prompt tokens a cache held is not known"
 
     def _outside(self, wait: Pressure) -> Evidence:
         return Evidence(Cause.OUTSIDE_ENGINE, f"{self.slow.text}; {wait.text}")
@@ -169,13 +209,17 @@ class SlowRequest(NamedTuple):
 
     def _too_slow(self, tokens: int, rate: float) -> bool:
         """Say whether it is the pace that made a request slow, not the number of its tokens."""
-        if self.slow.measure is Measure.TPOT:
-            return True
+        if self._pace_is_over_target():
+            return True  # however many tokens there are, and whatever has become usual
         if self.usual is not None:
             more, slower = _ratio(tokens, self.usual.completion_tokens), _ratio(rate, self.usual.tpot_s)
             if more is not None and slower is not None:
                 return slower > more
-        return rate > self.targets.tpot or self._preemptions() > 0
+        return self._preemptions() > 0
+
+    def _pace_is_over_target(self) -> bool:
+        rate = tpot_s(self.request)
+        return rate is not None and rate > self.targets.tpot
 
     def _pressure_until(self, when: float, *, waited: bool = False) -> Pressure:
         samples, start = self.around.until(when), started_at(self.request)
@@ -194,13 +238,6 @@ class SlowRequest(NamedTuple):
 
 def _cause_of(wait: Pressure) -> Cause:
     return Cause.UNKNOWN if wait.limit is None else _QUEUES.get(wait.limit, Cause.UNKNOWN)
-
-
-def _uncached_tokens(request: JoinedRequest) -> int | None:
-    """Prompt tokens that had to be computed: all of them, where no record tells of a cache."""
-    if request.prompt_tokens is None:
-        return None
-    return max(0, request.prompt_tokens - (request.cached_tokens or 0))
 
 
 def _ratio(value: float | None, usual: float | None) -> float | None:

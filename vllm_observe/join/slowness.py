@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import Enum
 from typing import NamedTuple
 
@@ -30,9 +31,10 @@ class Slowness(NamedTuple):
 
 
 def slowness(request: JoinedRequest, targets: Targets, usual: Usual | None) -> Slowness | None:
-    """Find by which measure a request exceeds what it may take by the most; ``None`` if by none.
+    """Find by which measure a request is the slowest; ``None`` if by none.
 
-    A timeout is slow by definition: in its first token, where none came.
+    A broken target is a broken promise, so what is usual counts where all targets were kept. A timeout
+    is slow by definition: in its first token, where none came.
     """
     first, duration = ttft_s(request), request.duration_s
     if request.outcome is Outcome.TIMEOUT and duration is not None:
@@ -45,10 +47,15 @@ def slowness(request: JoinedRequest, targets: Targets, usual: Usual | None) -> S
     ]
     if targets.e2e is not None:
         bounds.append((Measure.E2E, duration, targets.e2e, _target(targets.e2e)))
-    if usual is not None:
-        most = max(SLOW_FACTOR * usual.duration_s, SLOW_FLOOR_S)
-        times = f"{SLOW_FACTOR:g} times the profile's usual {in_seconds(usual.duration_s)}"
-        bounds.append((Measure.E2E, duration, most, times))
+    broken = _most_exceeded(bounds)
+    if broken is not None or usual is None:
+        return broken
+    most = max(SLOW_FACTOR * usual.duration_s, SLOW_FLOOR_S)
+    times = f"{SLOW_FACTOR:g} times the profile's usual {in_seconds(usual.duration_s)}"
+    return _most_exceeded([(Measure.E2E, duration, most, times)])
+
+
+def _most_exceeded(bounds: Iterable[tuple[Measure, float | None, float, str]]) -> Slowness | None:
     exceeded = [
         (seconds / bound, Slowness(measure, seconds, f"{measure.value} {in_seconds(seconds)}, over {name}"))
         for measure, seconds, bound, name in bounds

@@ -17,9 +17,10 @@ def tpot_s(request: JoinedRequest) -> float | None:
     """Seconds for each output token after the first.
 
     As the user saw it, where one engine part streamed its tokens; else as the slowest part counted it.
+    Lines of vLLM's own log are no parts beside a timed one: they repeat what it says.
     """
     duration, first, tokens = request.duration_s, ttft_s(request), request.completion_tokens
-    seen = request.edges and len(request.engines) <= 1
+    seen = request.edges and sum([part.is_timed for part in request.engines]) <= 1
     if seen and duration is not None and first is not None and tokens is not None and tokens > 1:
         return max(0.0, duration - first) / (tokens - 1)
     return engine_tpot_s(request)
@@ -55,7 +56,7 @@ def targets_met(request: JoinedRequest, targets: Targets) -> dict[str, bool]:
 
 
 def _came_at_once(request: JoinedRequest) -> bool:
-    return any(edge.stream is False for edge in request.edges)
+    return False in [edge.stream for edge in request.edges]
 
 
 def _part_tpot_s(part: EngineRecord) -> float | None:

@@ -1,4 +1,4 @@
-"""The pipeline: the one place that knows all parts, and what feeds what.
+"""The pipeline: the one place that knows all parts, and how data flows between them.
 
 The loops of the process drive it (:meth:`Pipeline.scrape`, :meth:`Pipeline.follow`), the listeners ask
 it (:meth:`Pipeline.page`, :meth:`Pipeline.state`). The two sides are independent: a vLLM that does
@@ -16,17 +16,22 @@ import msgspec
 from vllm_observe import __version__
 from vllm_observe.clock import Clock
 from vllm_observe.config import Settings
+from vllm_observe.logs import EventLog, Faults
 from vllm_observe.pipeline.engine_side import EngineSide
+from vllm_observe.pipeline.keeping import Keeping
 from vllm_observe.pipeline.request_side import RequestSide
+from vllm_observe.records.otlp import Encoding, Export, read
 from vllm_observe.serve.instruments import Instruments
 from vllm_observe.serve.render import Format, render
 from vllm_observe.serve.state import State
+from vllm_observe.store.protocol import RequestReader
 
 __all__ = ["LIVE", "Pipeline"]
 
+_log = EventLog("pipeline")
 
-#: The settings that can change while running. Of the others some are bound to sockets, and some shape
-#: what is remembered: another vLLM's counters must not be compared with this one's.
+#: The settings that can change while running. Of the others, some are bound to sockets and some shape
+#: what is remembered: one vLLM's counters must not be compared with another's.
 LIVE = frozenset(
     {
         "scrape_interval",
@@ -56,14 +61,18 @@ class Pipeline:
 
     def __init__(self, settings: Settings, *, clock: Clock) -> None:
         self._settings = settings
+        self._clock = clock
         self._lock = threading.Lock()  # guards all but the scraping, which must never wait for it
         self._instruments = Instruments()
+        self._faults = Faults(_log)
         self._engine = EngineSide(settings, instruments=self._instruments, clock=clock)
+        self._keeping = Keeping(settings, instruments=self._instruments, clock=clock)
         self._requests = RequestSide(
             settings,
             instruments=self._instruments,
-            tracker=self._engine.tracker,
-            limits=self._engine.limits,
+            engine=self._engine,
+            keeping=self._keeping,
+            faults=self._faults,
             clock=clock,
         )
         self._instruments.gauge(
@@ -77,7 +86,11 @@ class Pipeline:
         look = self._engine.scrape()
         if look is not None:
             with self._lock:
-                self._requests.scraped(self._engine.models())
+                self._requests.scraped()
+
+    def fault(self, error: Exception, **where: str) -> None:
+        """Count a fault of ours that ended a piece of work, and tell it once."""
+        self._faults.survived(error, **where)
 
     def skipped(self, scrapes: int) -> None:
         """Count scrapes that were due while another was under way."""
@@ -88,10 +101,25 @@ class Pipeline:
         self._engine.read_limits()
 
     def follow(self) -> None:
-        """Read what the logs have gained."""
+        """Read the new lines of the logs."""
         with self._lock:
             self._engine.follow_log()
             self._requests.follow()
+
+    def take_traces(self, body: bytes, encoding: Encoding) -> Export:
+        """Take the records of a body that was sent to the OTLP receiver, and return what it held.
+
+        Raises:
+            BodyError: it holds no traces.
+        """
+        export = read(body, encoding, self._clock.wall())
+        with self._lock:
+            self._requests.take(export)
+        return export
+
+    def flush_store(self) -> None:
+        """Write the requests that wait to be stored; blocks for as long as the disk takes."""
+        self._keeping.flush()
 
     # --- Asked by the listeners ------------------------------------------------------------------
 
@@ -100,8 +128,10 @@ class Pipeline:
         with self._lock:
             engine = self._engine.families()
             self._requests.measure()
+            self._keeping.measure()
             capped = self._engine.capped + self._requests.capped
             self._instruments.counter("vllm_observe_dropped_total", reason="label_cap").catch_up(capped)
+            self._instruments.counter("vllm_observe_faults_total").catch_up(self._faults.count)
             own = self._instruments.families()
         return render([*engine, *own], form)
 
@@ -111,6 +141,11 @@ class Pipeline:
             requests = self._requests.state()
         return msgspec.structs.replace(self._engine.state(), requests=requests)
 
+    @property
+    def store(self) -> RequestReader | None:
+        """The requests that are stored; ``None`` without a store."""
+        return self._keeping.store
+
     def not_ready(self) -> str | None:
         """Return why there is nothing to serve yet; ``None`` where there is."""
         return self._engine.not_ready()
@@ -118,7 +153,7 @@ class Pipeline:
     # --- Told by the process ---------------------------------------------------------------------
 
     def apply(self, settings: Settings) -> Collection[str]:
-        """Go on with other settings, or with the old ones where one of the others is wrong.
+        """Replace the settings that can change while running; keep the old ones where a new one is wrong.
 
         Returns:
             The names of the settings that differ and that only a restart can change.
@@ -126,9 +161,10 @@ class Pipeline:
         Raises:
             ConfigError: which one is wrong.
         """
-        changed = [name for name in Settings.model_fields if _differs(name, settings, self._settings)]
+        before = self._settings
+        changed = [name for name in Settings.model_fields if getattr(settings, name) != getattr(before, name)]
         live = {name: getattr(settings, name) for name in changed if name in LIVE}
-        merged = self._settings.model_copy(update=live)
+        merged = before.model_copy(update=live)
         with self._lock:
             self._requests.apply(merged)
             self._engine.apply(merged)
@@ -141,22 +177,20 @@ class Pipeline:
         return self._settings.scrape_interval
 
     def reloaded(self, *, ok: bool) -> None:
-        """Count a reading of the configuration."""
+        """Count a reload of the configuration."""
         self._instruments.counter("vllm_observe_config_reloads_total", result="ok" if ok else "failed").inc()
 
     def stop_scraping(self) -> None:
-        """Scrape no more, at the end of the process; a scrape under way is given up."""
+        """Stop scraping, at the end of the process; a scrape in progress is cancelled."""
         self._engine.close()
 
     def drain(self, within: float) -> bool:
-        """Read and count what the logs still hold, at the end of the process; say whether that was all.
+        """Read and count what the logs still hold, at the end of the process; return whether that was all.
 
         Args:
             within: seconds after which the rest is left.
         """
         with self._lock:
-            return self._requests.drain(within)
-
-
-def _differs(name: str, one: Settings, other: Settings) -> bool:
-    return bool(getattr(one, name) != getattr(other, name))
+            drained = self._requests.drain(within)
+        self._keeping.close()
+        return drained

@@ -14,7 +14,7 @@ from vllm_observe.engine.watch import EngineWatch, Look
 from vllm_observe.errors import ScrapeError
 from vllm_observe.join.cardinality import LabelCap
 from vllm_observe.logs import EventLog
-from vllm_observe.model import Family, Limits, LimitsSource
+from vllm_observe.model import Family, JoinedRequest, Limits, LimitsSource
 from vllm_observe.records.follow import Follower
 from vllm_observe.records.source import Source
 from vllm_observe.serve.engine_gauges import engine_gauges, lora_gauges, scrape_gauges, target_info
@@ -33,8 +33,8 @@ class EngineSide:
 
     Attributes:
         tracker: the engines over time.
-        watch: the latest look at vLLM, or why there is none.
-        limits: what each source says of the engines' limits.
+        watch: the latest scrape of vLLM, or why there is none.
+        limits: what each source says about the engines' limits.
     """
 
     def __init__(self, settings: Settings, *, instruments: Instruments, clock: Clock) -> None:
@@ -81,7 +81,7 @@ class EngineSide:
         self.limits.tell(Limits(source=LimitsSource.SETTING, max_num_seqs=self._settings.max_num_seqs))
 
     def apply(self, settings: Settings) -> None:
-        """Go on with other settings, of those that can change while running."""
+        """Replace the settings that can change while running."""
         if settings.engine_log != self._settings.engine_log:
             self._engine_log.close()
             self._engine_log = self._open(settings)
@@ -91,13 +91,13 @@ class EngineSide:
         self._tell_setting()
 
     def scrape(self) -> Look | None:
-        """Scrape once; ``None`` where that gave nothing."""
+        """Scrape once; ``None`` where the scrape failed."""
         failure, last = self.watch.failure, self.watch.look
         restarts = self.tracker.restarts
         try:
             look = self.watch.scrape()
         except ScrapeError as error:
-            if not self._closed:  # else it was given up by us, which says nothing of vLLM
+            if not self._closed:  # else we cancelled it, which says nothing about vLLM
                 self._failed(error, first=failure is None or failure.error.reason is not error.reason)
             return None
         if failure is not None or last is None:
@@ -122,7 +122,7 @@ class EngineSide:
             self._reader.refresh()
 
     def follow_log(self) -> None:
-        """Read what vLLM's own log has gained: at its start it names its limits there."""
+        """Read the new lines of vLLM's own log: vLLM writes its limits there when it starts."""
         for line in self._engine_log.poll():
             limits = from_log_line(line.data.decode("utf-8", "replace"))
             if limits is not None:
@@ -131,6 +131,15 @@ class EngineSide:
     def models(self) -> list[str]:
         """Return the models that are served now."""
         return list(dict.fromkeys(view.sample.key.model_name for view in self.tracker.engines()))
+
+    def was_down(self, request: JoinedRequest) -> bool:
+        """Say whether the engines that may have served a request are stalled now, or ended with it."""
+        if self.tracker.answers_without_tokens() or self.tracker.restarted_around(request.ended_at):
+            return True
+        engines, model = self.tracker.engines(), request.model_name
+        if len({view.sample.key.model_name for view in engines}) == 1:
+            model = None  # whatever name or alias the client used, it meant the only model
+        return any(view.stalled for view in engines if model in (None, view.sample.key.model_name))
 
     def families(self) -> list[Family]:
         """Return vLLM's families and ours about its engines; where the state is stale, no engine's."""
@@ -172,13 +181,13 @@ class EngineSide:
         return str(failure.error) if failure else "vLLM has not been scraped yet"
 
     def close(self) -> None:
-        """End the scraping, and give up a scrape that is under way."""
+        """Stop scraping, and cancel a scrape in progress."""
         self._closed = True
         self._scraper.close()
         self._asker.close()
 
 
 def _stale_after(settings: Settings) -> float:
-    # A scrape may take longer than an interval: what a slow vLLM says is not stale before the next came.
+    # A scrape may take longer than an interval: a slow vLLM's state is not stale before the next has come.
     interval = settings.scrape_interval
     return max(interval * STALE_AFTER_INTERVALS, interval + settings.scrape_timeout)

@@ -20,7 +20,8 @@ _RESPONSE_DELTA = re.compile(rb'"type":\s?"response\.[a-z_.]+\.delta"')
 
 _FAILED_STREAM = re.compile(rb'(?:^|\n)data:\s?\{\s?"(?:error"|object":\s?"error"|type":\s?"error")')
 _FAILED_BODY = re.compile(rb'\s*\{\s*"(?:error"\s*:\s*[^n\s]|object"\s*:\s*"error")')
-_CUT_OFF = re.compile(rb'"finish_reason":\s?"(abort|error)"')
+# A response has no reason but a status; "failed" is also what a tool's call in it may be.
+_CUT_OFF = re.compile(rb'"(?:finish_reason":\s?"(abort|error)|status":\s?"cancelled)"')
 _TYPE = re.compile(rb'"type":\s*"([A-Za-z0-9_.:-]{1,64})"')
 
 
@@ -43,7 +44,7 @@ def has_token(chunk: bytes, *, is_response: bool) -> bool:
 
 def is_plain(chunk: bytes) -> bool:
     """Say, in no time, whether a chunk tells of no failure: nearly all do not."""
-    return b'"error"' not in chunk and b'"abort"' not in chunk
+    return b'"error"' not in chunk and b'"abort"' not in chunk and b'"cancelled"' not in chunk
 
 
 def failure(chunk: bytes, *, streams: bool, first: bool) -> str | None:
@@ -59,7 +60,7 @@ def failure(chunk: bytes, *, streams: bool, first: bool) -> str | None:
     if _FAILED_STREAM.search(chunk) if streams else first and _FAILED_BODY.match(chunk):
         return "error"
     cut_off = _CUT_OFF.search(chunk)
-    return cut_off[1].decode() if cut_off else None
+    return (cut_off[1] or b"abort").decode() if cut_off else None
 
 
 def error_type(chunk: bytes) -> str | None:

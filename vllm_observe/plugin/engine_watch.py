@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
+from vllm_observe.plugin.names import bounded
 from vllm_observe.plugin.process import Process
 from vllm_observe.plugin.say import logger
 
@@ -24,8 +25,6 @@ _APART_S = 1e-6
 _STEP_S = 5.0
 #: What a phase may exceed the whole by: they are taken by two clocks.
 _ROUNDING_S = 0.05
-
-_MOST_CHARACTERS = 1024  # as in the edge record's id
 
 _LIMITS = {
     "scheduler_config": ("max_num_seqs", "max_num_active_seqs", "max_num_batched_tokens"),
@@ -123,7 +122,7 @@ class EngineWatch:
             record = {
                 "kind": "engine",
                 "ts": round(at + number * _APART_S, 6),
-                "request_id": self._process.response_ids.client_id(engine_id) or engine_id[:_MOST_CHARACTERS],
+                "request_id": bounded(self._process.response_ids.client_id(engine_id) or engine_id),
                 "model": self._model,
                 "engine": self._engine,
                 "finish_reason": None if reason is None else str(reason),
@@ -162,10 +161,15 @@ def _times(request: Any) -> dict[str, float | None]:
     whole = _amount(getattr(request, "e2e_latency", None))
     longest = math.inf if whole is None else whole + _ROUNDING_S
     times = {name: _amount(getattr(request, told, None)) for name, told in _PHASES.items()}
-    return {
+    known = {
         name: None if seconds is None or seconds > longest else round(seconds, 6)
         for name, seconds in {"e2e_s": whole, **times}.items()
     }
+    # Where vLLM's engine tells no milestones, two that were never set give a queue of no time at all, and the
+    # prefill begins with the host.
+    if known["queue_s"] == 0 and known["prefill_s"] is None:
+        known["queue_s"] = None
+    return known
 
 
 def _model(config: Any) -> str | None:

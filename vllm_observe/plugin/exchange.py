@@ -8,6 +8,7 @@ from collections.abc import Mapping, MutableMapping
 from typing import Any
 
 from vllm_observe.plugin.answers import error_type, failure, has_token, is_plain
+from vllm_observe.plugin.names import bounded
 from vllm_observe.plugin.process import Process
 from vllm_observe.plugin.response_ids import METADATA
 from vllm_observe.plugin.sessions import SESSION
@@ -20,7 +21,6 @@ Message = MutableMapping[str, Any]
 _REQUEST_ID = b"x-request-id"
 #: What clients send that have no id but a header for it, and what nobody could find a request by.
 _NO_ID = frozenset((b"", b"-", b"None", b"null", b"undefined"))
-_MOST_CHARACTERS = 1024  # what an id or a name may have; the sidecar keeps 256
 
 _INFERENCE = re.compile(
     r"(?:(?:/cohere|/inference)?/v[0-9]+)?/"
@@ -30,7 +30,23 @@ _INFERENCE = re.compile(
 _TRACE = re.compile(rb"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}")
 
 _FAILED = 400
+_HANDLED: Mapping[type[Exception], int] = {
+    ValueError: 400,
+    TypeError: 400,
+    OverflowError: 400,
+    NotImplementedError: 501,
+}
 _BY_STATUS = {408: "timeout", 429: "rejected", 503: "rejected", 504: "timeout"}
+
+
+def _status_of(error: Exception, scope: Scope) -> int:
+    """Return what vLLM's outermost layer, past the middleware, answers where an error reaches it.
+
+    Releases in which that layer has a handler of vLLM's take some errors for the client's.
+    """
+    if Exception not in getattr(scope.get("app"), "exception_handlers", ()):
+        return 500
+    return next((status for kind, status in _HANDLED.items() if isinstance(error, kind)), 500)
 
 
 def is_inference(scope: Scope) -> bool:
@@ -89,7 +105,7 @@ class Exchange:
     @property
     def _request_id(self) -> str:
         # As Starlette reads a header, so that it is the same as in vLLM's id.
-        return self._id.decode("latin-1")[:_MOST_CHARACTERS]
+        return bounded(self._id.decode("latin-1"))
 
     def received(self, message: Message) -> None:
         """Take note of what came from the client."""
@@ -157,7 +173,7 @@ class Exchange:
             if not isinstance(error, Exception) or isinstance(error, OSError):
                 self._leave()  # cancelled, or there is nobody any more to send to
             elif not self._left:
-                self._status = self._status or 500  # what vLLM's outermost layer answers, past this one
+                self._status = self._status or _status_of(error, self.scope)
                 self._error = type(error).__name__[:64]
         self._process.sink.put({name: value for name, value in self._record().items() if value is not None})
 
@@ -182,7 +198,7 @@ class Exchange:
 
     def _resolved_session(self) -> str | None:
         found = self._state.get(SESSION)
-        return found[:_MOST_CHARACTERS] if isinstance(found, str) and found else None
+        return bounded(found) if isinstance(found, str) and found else None
 
     def _outcome(self) -> str:
         if self._left:
@@ -202,9 +218,9 @@ def _text(value: bytes | None) -> str | None:
     if not value:
         return None
     try:
-        return value.decode()[:_MOST_CHARACTERS]
+        return bounded(value.decode())
     except UnicodeDecodeError:
-        return value.decode("latin-1")[:_MOST_CHARACTERS]
+        return bounded(value.decode("latin-1"))
 
 
 def _trace_id(traceparent: bytes) -> str | None:

@@ -10,7 +10,8 @@ from vllm_observe.plugin.say import logger
 
 __all__ = ["DEFAULT_LOG", "PREFIX", "Settings"]
 
-PREFIX = "VLLM_OBSERVE_PLUGIN_"
+#: Not VLLM_: vLLM warns of every such variable that is not its own, or refuses to start.
+PREFIX = "OBSERVE_PLUGIN_"
 DEFAULT_LOG = Path("/var/log/vllm-observe/requests.jsonl")
 
 _MIB = 1024 * 1024

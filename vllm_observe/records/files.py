@@ -6,9 +6,13 @@ import errno
 import glob
 import os
 import stat
+import time
 from typing import NamedTuple, Protocol
 
 __all__ = ["FileId", "FileStat", "Files", "OpenFile", "OsFiles"]
+
+#: How far the times of files lag behind the clock: the kernel takes them from its last tick.
+_TICK_NS = 20_000_000
 
 
 class FileId(NamedTuple):
@@ -34,6 +38,9 @@ class OpenFile(Protocol):
     def stat(self) -> FileStat:
         """Look at the file behind the open descriptor."""
 
+    def size(self) -> int:
+        """Say how many bytes there are to read."""
+
     def pread(self, offset: int, size: int) -> bytes:
         """Read up to so many bytes at an offset; fewer only at the file's end."""
 
@@ -42,7 +49,10 @@ class OpenFile(Protocol):
 
 
 class Files(Protocol):
-    """A file system. Every method raises :class:`OSError` as the system does."""
+    """A file system. Every method but ``now_ns`` raises :class:`OSError` as the system does."""
+
+    def now_ns(self) -> int:
+        """Give a time that no file which is written to from now on goes below, but all earlier ones do."""
 
     def match(self, pattern: str) -> list[str]:
         """List the paths that a pattern names, sorted. A path that is there as written is itself."""
@@ -50,12 +60,22 @@ class Files(Protocol):
     def stat(self, path: str) -> FileStat:
         """Look at what a path leads to, through symbolic links."""
 
+    def resolve(self, path: str) -> str:
+        """Give the path of what a path leads to, through symbolic links."""
+
+    def names(self, folder: str) -> list[str]:
+        """List what is in a folder."""
+
     def open(self, path: str) -> OpenFile:
         """Open a file for reading; never waits for a writer."""
 
 
 class OsFiles:
     """The file system of the machine."""
+
+    def now_ns(self) -> int:
+        """Give a time that no file which is written to from now on goes below, but all earlier ones do."""
+        return time.time_ns() - _TICK_NS
 
     def match(self, pattern: str) -> list[str]:
         """List the paths that a pattern names, sorted. A path that is there as written is itself."""
@@ -74,6 +94,14 @@ class OsFiles:
         except ValueError as error:  # a NUL in the path
             raise OSError(errno.EINVAL, str(error)) from None
 
+    def resolve(self, path: str) -> str:
+        """Give the path of what a path leads to, through symbolic links."""
+        return os.path.realpath(path)
+
+    def names(self, folder: str) -> list[str]:
+        """List what is in a folder."""
+        return os.listdir(folder)  # noqa: PTH208  # names are wanted, and no paths
+
     def open(self, path: str) -> OpenFile:
         """Open a file for reading; never waits for a writer."""
         # O_NONBLOCK: a FIFO put in the file's place just now must not hold us.
@@ -86,6 +114,9 @@ class _OsFile:
 
     def stat(self) -> FileStat:
         return _stat(os.fstat(self._descriptor))
+
+    def size(self) -> int:
+        return self.stat().size
 
     def pread(self, offset: int, size: int) -> bytes:
         return os.pread(self._descriptor, size, offset)

@@ -1,9 +1,10 @@
 """Record format 1: one line of JSON to one record, or the reason why not.
 
 A record's outcome is what its line says, unless the line also says worse: HTTP 200 with the finish
-reason ``abort`` is an abort, ``"outcome":"ok"`` with status 500 is an error. Where nothing is said,
-``ok`` needs a sign that the request came to its end (a status under 400, tokens, a duration, a finish
-reason), and a line without any such sign is refused: many apps log the start of a request as well.
+reason ``abort`` is an abort, ``"outcome":"ok"`` with status 500 is an error. A line that says nothing
+of how the request ended (no outcome, no status, no error, no finish reason that anybody knows) is no
+record, whatever else it tells: many apps log the start of a request as well, and a duration and tokens
+are had by requests that were cut off. An engine's line without it is one part of a request all the same.
 """
 
 from __future__ import annotations
@@ -25,20 +26,21 @@ from vllm_observe.model import (
     LimitsSource,
     Outcome,
     Record,
+    outcome_of,
 )
 from vllm_observe.records.fields import FieldMap
 from vllm_observe.records.lines import MAX_LINE_BYTES
 from vllm_observe.records.schema import EDGE, ENGINE, LIMITS, SAMPLE, Table, take, wire_type
 from vllm_observe.records.values import bad
 
-__all__ = ["decode"]
+__all__ = ["build", "decode", "load"]
 
 _BOM = b"\xef\xbb\xbf"
 
 #: Python reads no integer of over 4,300 digits; none of our fields needs more than these.
 _MOST_DIGITS = 100
 
-_STATUS_FAILED = 400
+_GOOD_STATUSES, _STATUS_FAILED = range(200, 400), 400  # one under 200 comes before the answer
 _OUTCOMES = {outcome.value: outcome for outcome in Outcome}
 _BY_STATUS = {
     0: Outcome.ABORT,  # nginx and Envoy: the connection ended before there was an answer
@@ -48,8 +50,6 @@ _BY_STATUS = {
     503: Outcome.REJECTED,
     504: Outcome.TIMEOUT,
 }
-_BY_FINISH_REASON = {"abort": Outcome.ABORT, "error": Outcome.ERROR}
-_SIGNS_OF_AN_END = frozenset(("status", "finish_reason", "duration_s", "ttft_s", "completion_tokens"))
 
 
 def decode(line: bytes, fields: FieldMap | None = None) -> Record:
@@ -62,22 +62,35 @@ def decode(line: bytes, fields: FieldMap | None = None) -> Record:
     Raises:
         RecordError: it is no record; ``reason`` says why, and the message holds none of its values.
     """
-    if len(line) > MAX_LINE_BYTES:
-        raise RecordError(UnparsedReason.TOO_LONG, f"a line of {len(line)} bytes")
-    if fields is None:
+    if fields is None and len(line) <= MAX_LINE_BYTES:
         try:
             kind = _KIND.decode(line).kind if b'"kind"' in line else None
             form = _form(kind)
             return form.read(form.decoder.decode(line))
         except (msgspec.DecodeError, RecursionError):
             pass  # the slow way lets it pass, or tells what is wrong
-    found = _load(line)
-    named = found if fields is None else fields.apply(found)
+    found = load(line)
+    return build(found if fields is None else fields.apply(found))
+
+
+def build(named: Mapping[str, Any]) -> Record:
+    """Make a record of fields that have the names of format 1, whatever types they have.
+
+    Raises:
+        RecordError: it is no record.
+    """
     form = _form(named.get("kind"))
     return form.build(take(form.table, named))
 
 
-def _load(line: bytes) -> dict[str, Any]:
+def load(line: bytes) -> dict[str, Any]:
+    """Read the JSON object of a line, as tolerantly as `decode` says.
+
+    Raises:
+        RecordError: it holds none.
+    """
+    if len(line) > MAX_LINE_BYTES:
+        raise RecordError(UnparsedReason.TOO_LONG, f"a line of {len(line)} bytes")
     try:
         found = msgspec.json.decode(line)
     except (msgspec.DecodeError, RecursionError):
@@ -166,26 +179,31 @@ def _require(taken: Mapping[str, Any], *names: str) -> None:
 
 
 def _outcome(taken: Mapping[str, Any]) -> Outcome:
-    told = taken.get("outcome")
-    stated = None if told is None else _OUTCOMES.get(told.lower())
-    if told is not None and stated is None:
-        raise bad("outcome", f"is none of {', '.join(_OUTCOMES)}")
-    if stated is not None and stated is not Outcome.OK:
+    stated = _stated(taken.get("outcome"))
+    if stated not in (None, Outcome.OK):
         return stated
-    failure = _failure(taken)
-    if failure is None and stated is None and _SIGNS_OF_AN_END.isdisjoint(taken):
+    error = Outcome.ERROR if "error" in taken else None
+    said = (stated, outcome_of(taken.get("finish_reason")), _by_status(taken.get("status")), error)
+    known = [outcome for outcome in said if outcome is not None]
+    if not known:
         raise RecordError(UnparsedReason.MISSING_FIELD, "status or outcome is missing: how did it end?")
-    return failure or Outcome.OK
+    return next((outcome for outcome in known if outcome is not Outcome.OK), Outcome.OK)
 
 
-def _failure(taken: Mapping[str, Any]) -> Outcome | None:
-    status, reason = taken.get("status"), taken.get("finish_reason")
-    if reason is not None and (failure := _BY_FINISH_REASON.get(reason.lower())) is not None:
-        return failure
-    if status in _BY_STATUS:
-        return _BY_STATUS[status]
-    failed = "error" in taken or (status is not None and status >= _STATUS_FAILED)
-    return Outcome.ERROR if failed else None
+def _stated(word: str | None) -> Outcome | None:
+    if word is None:
+        return None
+    if (stated := _OUTCOMES.get(word.lower())) is None:
+        raise bad("outcome", f"is none of {', '.join(_OUTCOMES)}")
+    return stated
+
+
+def _by_status(status: int | None) -> Outcome | None:
+    if status is None:
+        return None
+    if status in _GOOD_STATUSES:
+        return Outcome.OK
+    return _BY_STATUS.get(status, Outcome.ERROR if status >= _STATUS_FAILED else None)
 
 
 _KIND = msgspec.json.Decoder(_Kind)

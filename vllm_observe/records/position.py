@@ -9,13 +9,24 @@ positions are written to disk.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from enum import Enum
 
 import msgspec
 
 from vllm_observe.records.files import OpenFile
 
-__all__ = ["HEAD_BYTES", "MARK_BYTES", "Likeness", "Mark", "Position", "Positions", "mark_at", "marks_of"]
+__all__ = [
+    "HEAD_BYTES",
+    "MARK_BYTES",
+    "Likeness",
+    "Mark",
+    "Places",
+    "Position",
+    "Positions",
+    "mark_at",
+    "marks_of",
+]
 
 #: The bytes before a place that tell whether it is the same place: the last few records.
 MARK_BYTES = 4096
@@ -23,6 +34,8 @@ MARK_BYTES = 4096
 HEAD_BYTES = 1 << 16
 #: Lines whose ends are all marked: files that have these in common are copies of each other.
 _FIRST_LINES = 8
+#: Places of an open file that are remembered.
+_MOST_PLACES = 256
 
 
 class Likeness(Enum):
@@ -39,10 +52,19 @@ class Mark(msgspec.Struct, frozen=True, array_like=True):
     offset: int
     digest: str
 
-    def is_in(self, file: OpenFile) -> bool:
-        """Say whether the same bytes stand before it in a file."""
+    def compare(self, file: OpenFile, head: bytes = b"") -> Likeness:
+        """Say whether the same bytes stand before it in a file; PART where that ends before it.
+
+        Args:
+            file: the file.
+            head: its first bytes, so far as they were read already.
+        """
         start = max(0, self.offset - MARK_BYTES)
-        return mark_at(self.offset, file.pread(start, self.offset - start)) == self
+        before = head[start : self.offset] if self.offset <= len(head) else b""
+        before = before or file.pread(start, self.offset - start)
+        if len(before) < self.offset - start:
+            return Likeness.PART
+        return Likeness.WHOLE if mark_at(self.offset, before) == self else Likeness.DIFFERENT
 
 
 def mark_at(offset: int, before: bytes) -> Mark:
@@ -66,11 +88,37 @@ def marks_of(content: bytes, known: tuple[Mark, ...], before: bytes, offset: int
     return tuple(marks)
 
 
+class Places:
+    """Marks of line ends, evenly spread over what was read of an open file; too many to be written down.
+
+    Up to a megabyte there is one for every :data:`MARK_BYTES`, so that they cover all that was read.
+    """
+
+    def __init__(self, marks: Sequence[Mark] = ()) -> None:
+        self.marks = list(marks)
+        self._apart = MARK_BYTES
+
+    def add(self, content: bytes, before: bytes, offset: int) -> None:
+        """Mark what was read now: the content at an offset, and the bytes before it as in `mark_at`."""
+        while True:
+            last = self.marks[-1].offset if self.marks else 0
+            end = content.find(b"\n", max(0, last + self._apart - offset)) + 1
+            if not end:
+                return
+            self.marks.append(mark_at(offset + end, before + content[max(0, end - MARK_BYTES) : end]))
+            if len(self.marks) > _MOST_PLACES:
+                del self.marks[::2]
+                self._apart *= 2
+
+
 class Position(msgspec.Struct, frozen=True, kw_only=True):
     """How far a file was read: all lines before ``end`` were handed out, none from there on.
 
     ``pending`` holds, for each stream of a CRI log whose line was not complete, where that line
     begins. Path, device and inode are for people: they say what the system called the file then.
+    ``written_ns`` is when the file, if it was still being read, had last been written to; else 0.
+    ``whole`` says that it held no more then; ``rest`` that there may be more by now, since it was the log
+    itself or was not read to its end.
     """
 
     path: str
@@ -79,9 +127,12 @@ class Position(msgspec.Struct, frozen=True, kw_only=True):
     end: Mark
     marks: tuple[Mark, ...] = ()
     pending: dict[str, int] = {}
+    written_ns: int = 0
+    whole: bool = False
+    rest: bool = False
 
-    def compare(self, file: OpenFile, head: bytes, size: int) -> Likeness:
-        """Compare with a file, given its size and its first :data:`HEAD_BYTES`.
+    def compare(self, file: OpenFile, head: bytes) -> Likeness:
+        """Compare with a file, given its first :data:`HEAD_BYTES`.
 
         Raises:
             OSError: the system could not read.
@@ -91,10 +142,11 @@ class Position(msgspec.Struct, frozen=True, kw_only=True):
         if self.marks and ends and all(mark.offset != ends for mark in self.marks):
             return Likeness.DIFFERENT
         for mark in (*self.marks, self.end):
-            if mark.offset > size:
-                return Likeness.PART if self.marks or not ends else Likeness.DIFFERENT
-            if not mark.is_in(file):
+            likeness = mark.compare(file, head)
+            if likeness is Likeness.PART and ends and not self.marks:
                 return Likeness.DIFFERENT
+            if likeness is not Likeness.WHOLE:
+                return likeness
         return Likeness.WHOLE
 
 
@@ -102,7 +154,10 @@ class Positions(msgspec.Struct, frozen=True, kw_only=True):
     """How far a follower came: what the next one goes on after.
 
     ``sources`` are the paths and globs whose files it had looked for; others are new to the next.
+    ``since`` says from when on, in nanoseconds since the Unix epoch: a log that is not among ``files``
+    was not there then, so all that was written to it since is new, whatever rotation calls it by now.
     """
 
     sources: tuple[str, ...]
     files: tuple[Position, ...]
+    since: dict[str, int] = {}

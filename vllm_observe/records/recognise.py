@@ -11,12 +11,14 @@ from enum import Enum
 from typing import NamedTuple
 
 from vllm_observe.records.files import OpenFile
+from vllm_observe.records.gunzip import GZIP_MAGIC
 from vllm_observe.records.position import HEAD_BYTES, MARK_BYTES, Likeness, Position
 from vllm_observe.records.tail import Tail
 
 __all__ = ["Finding", "Origin", "recognise"]
 
-_COMPRESSED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\xfd7zXZ\x00", b"BZh")
+#: What zstd, xz, bzip2, lz4, zip and compress begin their files with.
+_COMPRESSED = (b"\x28\xb5\x2f\xfd", b"\xfd7zXZ\x00", b"BZh", b"\x04\x22\x4d\x18", b"PK\x03\x04", b"\x1f\x9d")
 
 
 class Origin(Enum):
@@ -25,7 +27,7 @@ class Origin(Enum):
     NEW = "new"  # read it from its first byte
     CONTINUES = "continues"  # go on after what was read elsewhere
     COPY = "copy"  # so far all of it was, or is being, read elsewhere: look again when it grows
-    COMPRESSED = "compressed"  # no text
+    COMPRESSED = "compressed"  # no text, and not gzip, which is inflated before it comes here
 
 
 class Finding(NamedTuple):
@@ -35,12 +37,11 @@ class Finding(NamedTuple):
     position: Position | None = None
 
 
-def recognise(found: OpenFile, size: int, others: Iterable[Tail], pasts: Iterable[Position]) -> Finding:
+def recognise(found: OpenFile, others: Iterable[Tail], pasts: Iterable[Position]) -> Finding:
     """Compare a file, of which nothing was read yet, with all that was read.
 
     Args:
-        found: the file.
-        size: its size, which is not 0: all empty files are alike.
+        found: the file, which is not empty: all empty files are alike.
         others: the files that are open; of most of them something was read.
         pasts: what was read of files that are closed, were truncated, or belong to an earlier run.
 
@@ -50,8 +51,10 @@ def recognise(found: OpenFile, size: int, others: Iterable[Tail], pasts: Iterabl
     head = found.pread(0, HEAD_BYTES)
     if head.startswith(_COMPRESSED):
         return Finding(Origin.COMPRESSED)
-    alike = [(past.compare(found, head, size), past) for past in pasts if past.end.offset]
-    alike += [_beside(found, head, size, other) for other in others if other.offset]
+    if head and any(magic.startswith(head) for magic in (GZIP_MAGIC, *_COMPRESSED)):
+        return Finding(Origin.COPY)  # too little of it is there yet
+    alike = [(past.compare(found, head), past) for past in pasts if past.end.offset]
+    alike += [_beside(found, head, other) for other in others if other.offset]
     if any(likeness is Likeness.PART for likeness, _ in alike):
         return Finding(Origin.COPY)
     whole = [past for likeness, past in alike if likeness is Likeness.WHOLE]
@@ -60,14 +63,15 @@ def recognise(found: OpenFile, size: int, others: Iterable[Tail], pasts: Iterabl
     return Finding(Origin.NEW)
 
 
-def _beside(found: OpenFile, head: bytes, size: int, other: Tail) -> tuple[Likeness, Position]:
+def _beside(found: OpenFile, head: bytes, other: Tail) -> tuple[Likeness, Position]:
     """Compare with a file that is being read, and so may itself hold more than was read of it."""
     position = other.position()
-    likeness = position.compare(found, head, size)
+    likeness = position.compare(found, head)
     if likeness is Likeness.PART:
+        size = found.size()
         start = max(0, size - MARK_BYTES)
         if found.pread(start, size - start) != other.file.pread(start, size - start) and other.is_intact():
             likeness = Likeness.DIFFERENT
-    elif likeness is Likeness.WHOLE and (other.file.stat().size >= size or not other.at_end):
+    elif likeness is Likeness.WHOLE and (not other.at_end or other.file.size() >= found.size()):
         likeness = Likeness.PART  # what is beyond will be read there, if it is the same
     return likeness, position

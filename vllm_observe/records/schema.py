@@ -136,6 +136,7 @@ SAMPLE: Table = {
     "awake": _FLAG,
     "prompt_tokens": _LEVEL,
     "generation_tokens": _LEVEL,
+    "started": _LEVEL,
     "finished": _LEVEL,
     "preemptions": _LEVEL,
     "steps": _LEVEL,

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import os
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from vllm_observe.clock import Clock
 from vllm_observe.logs import EventLog
 from vllm_observe.records.files import FileId, Files, FileStat
+from vllm_observe.records.rotated import keeps_rotations, log_of
 from vllm_observe.records.source import Source
 from vllm_observe.records.tail import Tail
 
@@ -19,28 +22,33 @@ _RETRY_FIRST_S, _RETRY_MOST_S = 1.0, 30.0
 
 
 class Found(NamedTuple):
-    """A regular file, under one of its names."""
+    """A regular file, under one of its names, and the log whose rotation it is, if no source names it.
+
+    ``since_ns`` is the time from which on rotations of that log were looked for; 0 for any other file.
+    """
 
     path: str
     source: Source
     stat: FileStat
+    log: str | None = None
+    since_ns: int = 0
 
 
 @dataclasses.dataclass
 class _Refusal:
-    """What the system would not let us do, and when to try again."""
+    """A path that the system refused, and when to try again."""
 
     since: float
     wait: float
     retry_at: float
-    changed_ns: int | None  # when that time changes, somebody mended the file's mode
+    changed_ns: int | None  # another time means that somebody may have corrected the file's mode
 
 
 class Search:
     """Looks for files, and opens them.
 
-    No error leaves it: one is counted, told once, and tried again after longer and longer waits, or
-    as soon as the file changes. What is no regular file is told once.
+    It raises no error: each is counted, logged once, and retried after longer and longer waits, or as soon
+    as the file changes. What is not a regular file is logged once.
 
     Attributes:
         errors: how often the system refused to list, to look or to open.
@@ -49,12 +57,13 @@ class Search:
     def __init__(self, *, sources: Sequence[Source], files: Files, clock: Clock, max_line: int) -> None:
         self.errors = 0
         self._sources = tuple(sources)
+        self._named = frozenset(source.path for source in sources)
         self._files = files
         self._clock = clock
         self._max_line = max_line
         self._log = EventLog("records")
         self._refusals: dict[str, _Refusal] = {}
-        self._told: set[tuple[str, str]] = set()
+        self._reported: set[tuple[str, str]] = set()
 
     def find(self) -> dict[FileId, Found]:
         """List all files, each under its first name; they are looked at, not opened."""
@@ -68,7 +77,7 @@ class Search:
                 if file is not None:
                     found.setdefault(file.stat.id, file)
         self._refusals = {path: refusal for path, refusal in self._refusals.items() if path in seen}
-        self._told = {(event, path) for event, path in self._told if path in seen}
+        self._reported = {(event, path) for event, path in self._reported if path in seen}
         return found
 
     def look(self, path: str, source: Source) -> Found | None:
@@ -76,23 +85,44 @@ class Search:
         try:
             stat = self._files.stat(path)
         except (FileNotFoundError, NotADirectoryError):
-            self._tell("no file yet", path)
+            self._report_once("no file yet", path)
             return None
         except OSError as error:
             if not self._must_wait(path, None):
                 self.refuse(path, None, error)
             return None
-        self._told.discard(("no file yet", path))
+        self._reported.discard(("no file yet", path))
         if path in self._refusals and self._refusals[path].changed_ns is None:
             del self._refusals[path]
         if not stat.regular:
-            self._tell("not a regular file", path)
+            self._report_once("not a regular file", path)
             return None
         return Found(path, source, stat)
 
+    def rotations(self, logs: Sequence[tuple[Found, int]]) -> list[Found]:
+        """List the files that a log became since it was last read, though no source may name them.
+
+        Args:
+            logs: what now lies under a log's name, and when what was read under it had been written,
+                in nanoseconds. What was written earlier is none of ours.
+        """
+        by_path = {}
+        for log, since in logs:
+            by_path[log.path] = by_path[self._files.resolve(log.path)] = log, since
+        found = []
+        for folder in {os.path.dirname(path) for path in by_path}:  # noqa: PTH120  # one of thousands
+            for path in self._beside(folder):
+                name = os.path.basename(path)  # noqa: PTH119
+                for known in {os.path.join(folder, log) for log in log_of(name)} & by_path.keys():  # noqa: PTH118
+                    log, since = by_path[known]
+                    file = self.look(path, log.source)
+                    if file is not None and file.stat.modified_ns >= since:
+                        found.append(file._replace(log=log.path, since_ns=since))
+        return found
+
     def open(self, found: Found) -> Tail | None:
         """Open a file; ``None`` where that is refused, or was a moment ago."""
-        path, source, stat = found
+        path, source, stat = found.path, found.source, found.stat
         if self._must_wait(path, stat.changed_ns):
             return None
         try:
@@ -106,7 +136,7 @@ class Search:
         return tail
 
     def refuse(self, path: str, changed_ns: int | None, error: OSError) -> None:
-        """Count that the system refused a path, and leave it alone for a while.
+        """Count that the system refused a path, and do not try it again for a while.
 
         Args:
             path: the path, or the pattern.
@@ -126,8 +156,13 @@ class Search:
         return min((refusal.since for refusal in self._refusals.values()), default=None)
 
     def pass_over(self, path: str) -> None:
-        """Tell once that a file is compressed, so not followed."""
-        self._tell("a compressed file is passed over", path)
+        """Log once that a file is not followed, because its compression is not understood."""
+        self._report_once("a compressed file is passed over", path)
+
+    def damaged(self, path: str, damage: str) -> None:
+        """Count that a compressed file could not be read to its end, and log it once."""
+        self.errors += 1
+        self._report_once(f"a compressed log is {damage}", path)
 
     def _match(self, pattern: str) -> list[str]:
         if self._must_wait(pattern, None):
@@ -142,8 +177,23 @@ class Search:
         if paths != [pattern]:  # that one is looked at next, and may be refused for itself
             self._refusals.pop(pattern, None)
         if not paths:
-            self._tell("no file yet", pattern)
+            self._report_once("no file yet", pattern)
         return paths
+
+    def _beside(self, folder: str) -> list[str]:
+        """List what is in a folder, and in those in it that are for rotations, but for what a source names."""
+        paths = [os.path.join(folder, name) for name in self._names(folder or os.curdir)]  # noqa: PTH118
+        for kept in [path for path in paths if keeps_rotations(os.path.basename(path))]:  # noqa: PTH119
+            with contextlib.suppress(OSError):  # if anything is missing then, that is told
+                paths += [os.path.join(kept, name) for name in self._files.names(kept)]  # noqa: PTH118
+        return [path for path in paths if path not in self._named]
+
+    def _names(self, folder: str) -> list[str]:
+        try:
+            return self._files.names(folder)
+        except OSError as error:
+            self.refuse(folder, None, error)
+            return []
 
     def _must_wait(self, path: str, changed_ns: int | None) -> bool:
         refusal = self._refusals.get(path)
@@ -151,7 +201,7 @@ class Search:
             return False
         return self._clock.monotonic() < refusal.retry_at
 
-    def _tell(self, event: str, path: str) -> None:
-        if (event, path) not in self._told:
-            self._told.add((event, path))
+    def _report_once(self, event: str, path: str) -> None:
+        if (event, path) not in self._reported:
+            self._reported.add((event, path))
             self._log.info(event, path=path)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import NamedTuple
 
-from vllm_observe.records.fields import FieldMap
+from vllm_observe.records.formats import Decode, jsonl
 
 __all__ = ["Line", "Source", "Start", "Wrapper"]
 
@@ -22,6 +22,7 @@ class Wrapper(str, Enum):
 
     AUTO = "auto"  # what the shape of a line tells
     CRI = "cri"
+    DOCKER = "docker"
     NONE = "none"
 
 
@@ -29,7 +30,7 @@ class Source(NamedTuple):
     """Files that one application writes. A glob may hold ``*``, ``?``, ``[…]`` and ``**``."""
 
     path: str
-    fields: FieldMap | None = None
+    decode: Decode = jsonl
     wrapper: Wrapper = Wrapper.AUTO
     start: Start = Start.BEGINNING
 

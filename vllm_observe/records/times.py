@@ -7,13 +7,15 @@ from datetime import datetime
 
 import msgspec
 
-__all__ = ["LATEST", "epoch"]
+__all__ = ["AHEAD_S", "LATEST", "epoch"]
 
 _NUMBER = re.compile(r"[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]{1,3})?")
 _LEAP_SECOND = re.compile(r"(:[0-5][0-9]):60(?=[.Zz+-]|$)")
 
 #: Seconds beyond the year 5138; a larger number counts smaller units.
 LATEST = 1e11
+#: How far another host's clock may be ahead of ours: more than a time zone that was taken for UTC.
+AHEAD_S = 86_400.0
 
 
 def epoch(value: float | str) -> float:

@@ -7,20 +7,21 @@ text, or the ``-`` of an access log. Numbers may come as their text. What cannot
 
 from __future__ import annotations
 
-import hashlib
+import contextlib
 import math
 import re
 from collections.abc import Mapping
 from typing import Any
 
 from vllm_observe.errors import RecordError, UnparsedReason
-from vllm_observe.records.times import LATEST, epoch
+from vllm_observe.plugin.names import bounded
+from vllm_observe.records.times import AHEAD_S, LATEST, epoch
 
 __all__ = [
     "LONGEST_S",
     "MOST",
     "bad",
-    "bounded",
+    "check_clock",
     "count",
     "error_code",
     "flag",
@@ -48,10 +49,6 @@ MOST = 10**15
 
 _STATUS_FROM, _STATUS_TO = 100, 599
 
-_ID_CHARACTERS = 256
-_ID_KEPT = 240
-_ID_HASH = 15
-
 _HOST = re.compile(r"[a-z]+://[^/?]*")
 _CODE = re.compile(r"[A-Za-z0-9_.:-]+")
 _CODE_CHARACTERS = 64
@@ -75,6 +72,20 @@ def moment(value: Any, field: str) -> float | None:
         return epoch(value)
     except ValueError as error:
         raise bad(field, str(error)) from None
+
+
+def check_clock(ts: float, now: float) -> None:
+    """Refuse a time that no clock of a host at work shows: it would be the latest of all for years.
+
+    Args:
+        ts: the time of a record.
+        now: the time of this host. Clocks that are less than a day apart are the join's to compare.
+
+    Raises:
+        RecordError: it lies ahead by more than that.
+    """
+    if ts > now + AHEAD_S:
+        raise bad("ts", "lies over a day ahead of this host's clock")
 
 
 def number(value: Any, field: str) -> float | int | None:
@@ -158,14 +169,22 @@ def text(value: Any, field: str) -> str | None:
     taken = (value if type(value) is str else _written(value, field)).strip(" \t")
     if taken in _ABSENT:
         return None
-    return taken if len(taken) <= _ID_CHARACTERS else bounded(taken)
+    return bounded(taken)
 
 
 def identity(value: Any, field: str) -> str | None:
-    """Take a request id: a text, or an integer that stands for one."""
+    """Take a request id: a text, or an integer that stands for one.
+
+    vLLM reads a header as one character a byte, and what sent it wrote UTF-8: both are the same id.
+    """
     if isinstance(value, float | bool):
         raise bad(field, "is no text")
-    return text(value, field)
+    taken = text(value, field)
+    if taken is not None and not taken.isascii():
+        with contextlib.suppress(UnicodeError):
+            while (sent := taken.encode("latin-1").decode()) != taken:
+                taken = sent
+    return taken
 
 
 def _written(value: Any, field: str) -> str:
@@ -176,16 +195,6 @@ def _written(value: Any, field: str) -> str:
     if isinstance(value, int | float) and -math.inf < value < math.inf:
         return str(value)
     raise bad(field, "is no text")
-
-
-def bounded(value: str) -> str:
-    """Give a text of more than 256 characters a form of 256, the same for the same text.
-
-    It is the text's beginning, ``…`` and a hash of the whole. The beginning is long enough for the
-    join, which undoes what vLLM puts around an id and then compares beginnings.
-    """
-    whole = hashlib.blake2b(value.encode("utf-8", "surrogatepass")).hexdigest()
-    return f"{value[:_ID_KEPT]}…{whole[:_ID_HASH]}"
 
 
 def path(value: Any, field: str) -> str | None:

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 
+import msgspec
+
 from vllm_observe.records.files import FileStat
+from vllm_observe.records.gunzip import Gunzipped
+from vllm_observe.records.position import Position
 from vllm_observe.records.tail import Tail
 
 __all__ = ["Watched"]
@@ -30,26 +34,67 @@ class Watched:
     named: bool = True  # as far as was seen, its path leads to it
     gone_since: float | None = None
     behind_since: float | None = None
-    served: int = 0  # the poll in which it last had a turn
+    served: int = 0  # the look after which it last had a turn
+    written_ns: int = 0  # its time when it was last read, or from when on it was looked for
+    skips: bool = False  # what is in it by now is not wanted
 
-    def saw(self, stat: FileStat, now: float) -> None:
-        """Take a new look at the file."""
-        if (stat.size, stat.modified_ns) != (self.stat.size, self.stat.modified_ns):
+    def __post_init__(self) -> None:
+        """Take what is in it as not read yet.
+
+        The time of a rotation that is being compressed falls back to the log's when that is done.
+        """
+        self.written_ns = self.written_ns or self.stat.modified_ns
+
+    @property
+    def is_archive(self) -> bool:
+        """Whether it is compressed: all that will ever be in it is there, once its writer is done."""
+        return isinstance(self.tail.file, Gunzipped)
+
+    @property
+    def is_rotation(self) -> bool:
+        """Whether it was last seen under another name than the log's."""
+        return self.tail.path != self.opened_as
+
+    def position(self) -> Position:
+        """Say how far it was read, of which log, and when what was read of it had been written."""
+        whole = self.is_read() and not self.fresh
+        return msgspec.structs.replace(
+            self.tail.position(),
+            path=self.opened_as,
+            written_ns=self.written_ns,
+            whole=whole,
+            rest=not whole or (self.named and not self.is_rotation),
+        )
+
+    def saw(self, stat: FileStat, now: float) -> bool:
+        """Take a new look at the file; say whether it has changed."""
+        changed = (stat.size, stat.modified_ns) != (self.stat.size, self.stat.modified_ns)
+        if changed:
             self.changed, self.changed_at = True, now
         self.stat = stat
+        return changed
 
     def was_read(self, now: float) -> None:
         """Note that it was read, to its end or not."""
         self.changed = False
+        self.written_ns = self.stat.modified_ns
         if self.tail.at_end:
             self.behind_since = None
-        elif self.behind_since is None:
+        else:
+            self.is_behind(now)
+
+    def is_behind(self, now: float) -> None:
+        """Note that there is more to read."""
+        if self.behind_since is None:
             self.behind_since = now
 
-    def begins_anew(self, stat: FileStat) -> None:
+    def begins_anew(self) -> None:
         """Note that nothing of it is sure, since not all that was read is in it any more."""
-        self.tail.cut_off()
-        self.stat = stat
+        if not self.fresh:
+            self.tail.cut_off(self.position())
+        if isinstance(self.tail.file, Gunzipped):
+            self.tail.file = self.tail.file.raw
+        self.stat = self.tail.file.stat()
         self.fresh = self.changed = True
         self.behind_since = None
 
@@ -69,6 +114,10 @@ class Watched:
     def is_idle(self, now: float) -> bool:
         """Say whether there is nothing to read, and it was left alone for long enough to be sure."""
         return self.is_read() and now - self.changed_at > _SETTLED_AFTER_S
+
+    def is_written(self, now: float) -> bool:
+        """Say whether somebody may still be writing to it."""
+        return now - self.changed_at < _SETTLED_AFTER_S
 
     def is_over(self, now: float) -> bool:
         """Say whether nobody finds it any more, and whoever has it open had time to finish."""

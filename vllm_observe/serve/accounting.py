@@ -82,6 +82,7 @@ class Accounting:
         tokens = {
             "prompt": request.prompt_tokens,
             "cached": request.cached_tokens,
+            "uncached": _uncached(request),
             "completion": request.completion_tokens,
         }
         for kind, amount in tokens.items():
@@ -137,3 +138,10 @@ class Accounting:
         if (model, profile) not in self._foreseen:
             self._foreseen.add((model, profile))
             self._instruments.foresee(model_name=model, profile=profile)
+
+
+def _uncached(request: JoinedRequest) -> int | None:
+    """Prompt tokens that had to be computed; ``None`` where the records do not tell."""
+    if request.prompt_tokens is None or request.cached_tokens is None:
+        return None
+    return max(0, request.prompt_tokens - request.cached_tokens)

@@ -89,7 +89,11 @@ class LatencyTargets(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EngineStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """One engine, at the last good scrape. ``stalled`` is ``None`` where one look cannot tell."""
+    """One engine, at the last good scrape.
+
+    ``stalled`` and ``queued`` (whether some waited at the scrape before, too) are ``None`` where one look
+    cannot tell.
+    """
 
     model_name: str
     engine: str
@@ -98,6 +102,7 @@ class EngineStatus(msgspec.Struct, frozen=True, kw_only=True):
     waiting: Amount | None = None
     waiting_capacity: Amount | None = None
     waiting_deferred: Amount | None = None
+    queued: bool | None = None
     max_num_seqs: Count | None = None
     utilization: Amount | None = None
     kv_usage: Amount | None = None
@@ -119,12 +124,14 @@ class RequestsState(msgspec.Struct, frozen=True, kw_only=True):
     """The requests' side of a sidecar, since the sidecar's start.
 
     ``joined`` counts requests by outcome, ``slow`` slow and failed ones by cause. ``lag_s`` is
-    for how long a log has held lines that were not read yet.
+    for how long a log has held lines that were not read yet, ``silent_s`` for how long vLLM has ended
+    requests and no line came; both are ``None`` where no log is followed.
     """
 
     lines: Count = 0
     unparsed: Count = 0
     lag_s: Amount | None = None
+    silent_s: Amount | None = None
     pending: Count = 0
     sessions: Count = 0
     joined: dict[str, Count] = {}
@@ -135,8 +142,9 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
     """One server as seen at ``generated_at``, in seconds since the Unix epoch.
 
     ``url`` holds no user and no password. ``found`` names, for each signal's key, the exposed family
-    that serves it; ``missing`` the expected signals that are not exposed. ``requests`` is ``None``
-    where no sidecar joins request logs.
+    that serves it; ``missing`` the expected signals that are not exposed. ``restart_age_s`` is for how
+    long a vLLM has been seen that took the place of another. ``requests`` is ``None`` where no sidecar
+    joins request logs.
     """
 
     generated_at: Amount
@@ -147,6 +155,7 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
     vllm_version: str | None = None
     limits_source: LimitsSource = LimitsSource.UNKNOWN
     stall_after_s: Amount | None = None
+    restart_age_s: Amount | None = None
     engines: tuple[EngineStatus, ...] = ()
     answers_without_tokens: bool | None = None
     latency: tuple[Latency, ...] = ()
@@ -193,6 +202,7 @@ def engine_state(
         vllm_version=told.vllm_version,
         limits_source=told.source,
         stall_after_s=watch.tracker.stall_after,
+        restart_age_s=watch.tracker.restart_age(),
     )
     age = watch.tracker.age()
     if look is None or age is None:
@@ -243,6 +253,7 @@ def _engine(view: EngineView, limits: Limits, capacity: int | None, age: float) 
         waiting=sample.waiting,
         waiting_capacity=sample.waiting_capacity,
         waiting_deferred=sample.waiting_deferred,
+        queued=_queued(view),
         max_num_seqs=limits.slots,
         utilization=utilization(sample, limits),
         kv_usage=sample.kv_usage,
@@ -251,6 +262,13 @@ def _engine(view: EngineView, limits: Limits, capacity: int | None, age: float) 
         stalled=_stalled(view),
         awake=sample.awake,
     )
+
+
+def _queued(view: EngineView) -> bool | None:
+    """Say whether requests wait for longer than from one look to the next."""
+    if not view.sample.waiting:
+        return None if view.sample.waiting is None else False
+    return None if view.previous is None or view.previous.waiting is None else view.previous.waiting > 0
 
 
 def _stalled(view: EngineView) -> bool | None:

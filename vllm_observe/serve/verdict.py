@@ -9,7 +9,7 @@ from typing import NamedTuple
 from vllm_observe.errors import ScrapeFailure
 from vllm_observe.model import BindingLimit
 from vllm_observe.serve.state import EngineStatus, State
-from vllm_observe.thresholds import KV_NEAR_FULL, SLOTS_NEAR_LIMIT
+from vllm_observe.thresholds import JUST_RESTARTED_S, KV_NEAR_FULL, SLOTS_NEAR_LIMIT, STALL_AFTER_S
 
 __all__ = ["Level", "Verdict", "verdict"]
 
@@ -18,7 +18,7 @@ class Level(str, Enum):
     """How much a verdict matters."""
 
     WELL = "well"
-    BUSY = "busy"  # at a limit or near it: users wait or soon will
+    BUSY = "busy"  # at a limit or near it, or only just back: users wait or soon will, or nobody hears of it
     PROBLEM = "problem"  # it does not serve, or its state is not known
 
 
@@ -112,18 +112,37 @@ def _held_back(state: State) -> Verdict | None:
 
 
 def _waiting(state: State) -> Verdict | None:
-    waiting = [engine for engine in state.engines if engine.waiting]
+    # A request that has only just come waits for the next step on any server, whatever the look before saw.
+    waiting = [engine for engine in state.engines if engine.waiting and engine.queued is not False]
     if not waiting:
         return None
-    why = "max_num_seqs unknown" if any(e.max_num_seqs is None for e in waiting) else "why is not known"
-    return Verdict(Level.BUSY, f"waiting: {_load(waiting)}, {why}{_which(waiting, state)}")
+    return Verdict(Level.BUSY, f"waiting: {_load(waiting)}, {_why(waiting)}{_which(waiting, state)}")
+
+
+def _why(waiting: Collection[EngineStatus]) -> str:
+    """Say what is known of a queue that no limit explains: one look sees what has just left, too."""
+    if any(engine.max_num_seqs is None for engine in waiting):
+        return "max_num_seqs unknown"
+    if all(map(_slots_near_limit, waiting)):
+        return "nearly all slots are taken"
+    if all(map(_kv_near_full, waiting)):
+        return f"{_fullest(waiting)} of the KV cache used"
+    return "why is not known"
+
+
+def _slots_near_limit(engine: EngineStatus) -> bool:
+    return (engine.utilization or 0) >= SLOTS_NEAR_LIMIT
+
+
+def _kv_near_full(engine: EngineStatus) -> bool:
+    return (engine.kv_usage or 0) >= KV_NEAR_FULL
 
 
 def _near_a_limit(state: State) -> Verdict | None:
-    slots = [engine for engine in state.engines if (engine.utilization or 0) >= SLOTS_NEAR_LIMIT]
+    slots = list(filter(_slots_near_limit, state.engines))
     if slots:
         return Verdict(Level.BUSY, f"near its limit: {_load(slots)}{_which(slots, state)}")
-    kv = [engine for engine in state.engines if (engine.kv_usage or 0) >= KV_NEAR_FULL]
+    kv = list(filter(_kv_near_full, state.engines))
     if kv:
         return Verdict(
             Level.BUSY, f"near its limit: {_fullest(kv)} of the KV cache used, {_load(kv)}{_which(kv, state)}"
@@ -131,9 +150,31 @@ def _near_a_limit(state: State) -> Verdict | None:
     return None
 
 
+def _log_silent(state: State) -> Verdict | None:
+    # While nothing ends there is nothing to tell, and the silence may be of an hour ago.
+    silent = None if state.requests is None else state.requests.silent_s
+    ending = 0.0 if state.throughput is None else state.throughput.requests_per_s or 0.0
+    if silent is None or ending <= 0 or silent < (state.stall_after_s or STALL_AFTER_S):
+        return None
+    told = f"nothing for {silent:.0f} s, though vLLM ends requests"
+    return Verdict(Level.BUSY, f"the request log is silent: {told}: {_doing(state)}")
+
+
+def _only_just_back(state: State) -> Verdict | None:
+    # What the one before it was doing has failed, and who asks will be back: an idle server is another thing.
+    age = state.restart_age_s
+    if age is None or age >= JUST_RESTARTED_S:
+        return None
+    return Verdict(Level.BUSY, f"restarted {age:.0f} s ago: {_doing(state)}")
+
+
 def _serving(state: State) -> Verdict:
+    return Verdict(Level.WELL, _doing(state))
+
+
+def _doing(state: State) -> str:
     idle = all(engine.running == 0 and engine.waiting == 0 for engine in state.engines)
-    return Verdict(Level.WELL, "idle" if idle else f"serving: {_load(state.engines)}")
+    return "idle" if idle else f"serving: {_load(state.engines)}"
 
 
 _JUDGES: tuple[Callable[[State], Verdict | None], ...] = (
@@ -145,6 +186,8 @@ _JUDGES: tuple[Callable[[State], Verdict | None], ...] = (
     _held_back,
     _waiting,
     _near_a_limit,
+    _log_silent,
+    _only_just_back,
 )
 
 

@@ -67,9 +67,10 @@ _REQUESTS = (
              "Slow or failed requests, by the one cause that best explains each.",
              by=("model_name", "profile", "cause"), known={"cause": _values(Cause)}),
     _counter("vllm_observe_request_tokens_total",
-             "Tokens of joined requests; the cached ones are among the prompt's.",
+             "Tokens of joined requests. The cached and the uncached ones are the prompt's again, of the "
+             "requests that tell them apart.",
              by=("model_name", "profile", "kind"), unit="tokens",
-             known={"kind": ("prompt", "cached", "completion")}),
+             known={"kind": ("prompt", "cached", "uncached", "completion")}),
     _counter("vllm_observe_request_retries_total",
              "Attempts after a request's first.",
              by=("model_name",)),
@@ -135,15 +136,21 @@ _JOIN = (
     _counter("vllm_observe_join_closed_total",
              "Requests that left the join, by the sides that were seen of them.",
              by=("parts",), known={"parts": _values(Parts)}),
+    _counter("vllm_observe_join_amended_total",
+             "Requests of which a part came after they had left the join."),
+    _gauge("vllm_observe_clock_skew_seconds",
+           "Seconds by which the clock of a request log is ahead of vLLM's, once that is known.",
+           by=("source",), unit="seconds"),
     _gauge("vllm_observe_join_pending",
            "Requests in the join that still wait for a part."),
     _counter("vllm_observe_unattributed_tokens_total",
-             "Tokens that vLLM counted and no request claims.",
+             "Tokens that vLLM counted and no request claims, compared every ten minutes.",
              by=("kind",), unit="tokens", known={"kind": ("prompt", "completion")}),
     _counter("vllm_observe_dropped_total",
              "What a bound cut off, by the bound.",
              by=("reason",),
-             known={"reason": ("bad_value", "join_full", "label_cap", "sessions_full")}),
+             known={"reason": ("bad_value", "join_full", "label_cap", "sessions_full", "store_full",
+                               "too_old")}),
 )
 
 _LOG = (
@@ -153,8 +160,11 @@ _LOG = (
              "Bytes read from the request logs.",
              unit="bytes"),
     _counter("vllm_observe_log_unparsed_total",
-             "Lines that are no record.",
+             "Lines and spans that should be records and are none.",
              by=("reason",), known={"reason": _values(UnparsedReason)}),
+    _counter("vllm_observe_spans_total",
+             "Spans that were sent to /v1/traces, by what became of them.",
+             by=("result",), known={"result": ("record", "unparsed", "other")}),
     _gauge("vllm_observe_log_lag_seconds",
            "Seconds for which a request log has held what was not read yet.",
            unit="seconds"),
@@ -166,12 +176,24 @@ _LOG = (
              "Request logs that became shorter."),
     _counter("vllm_observe_log_open_errors_total",
              "Request logs that could not be opened."),
+    _counter("vllm_observe_log_unread_total",
+             "Request logs and rotations that were given up with what was not read of them, by why.",
+             by=("reason",), known={"reason": ("compressed", "gone")}),
+)
+
+_STORE = (
+    _gauge("vllm_observe_store_rows",
+           "Requests in the store; absent without one, and while it cannot be used."),
+    _counter("vllm_observe_store_errors_total",
+             "Times that the store could not be written, opened or understood."),
 )
 
 _SELF = (
     _gauge("vllm_observe_build_info",
            "This program; the value is 1.",
            by=("version", "python_version")),
+    _counter("vllm_observe_faults_total",
+             "Faults of this program that it survived; its log tells each once."),
     _counter("vllm_observe_config_reloads_total",
              "Readings of the configuration while running.",
              by=("result",), known={"result": ("ok", "failed")}),
@@ -179,4 +201,4 @@ _SELF = (
 # fmt: on
 
 #: Every metric that this program adds to vLLM's.
-OWN: tuple[OwnMetric, ...] = (*_REQUESTS, *_ENGINE, *_SCRAPE, *_JOIN, *_LOG, *_SELF)
+OWN: tuple[OwnMetric, ...] = (*_REQUESTS, *_ENGINE, *_SCRAPE, *_JOIN, *_LOG, *_STORE, *_SELF)

@@ -1,0 +1,1 @@
+"""The admin API's questions about requests: what can be asked, what is answered, and its OpenAPI document."""

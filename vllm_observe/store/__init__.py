@@ -1,0 +1,1 @@
+"""Joined requests, kept: one protocol, and SQLite as the embedded default."""
