@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import os
 import pty
@@ -13,11 +14,13 @@ from collections.abc import Iterable
 from itertools import chain, repeat
 
 import pytest
+from rich.console import Console, ConsoleDimensions
 
 from http_double import http_double, in_turn, whole
 from support.looks import Looked, page, seen
 from support.sidecar import PROGRAM
 from support.waiting import eventually
+from vllm_observe.cli import live
 from vllm_observe.cli.live import keep_looking
 from vllm_observe.clock import ManualClock
 from vllm_observe.errors import ScrapeError, ScrapeFailure
@@ -112,6 +115,32 @@ def test_the_programs_own_handling_of_signals_comes_back(keep):
     before = signal.getsignal(signal.SIGTERM)
     keep(seen(SATURATED))
     assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_a_view_is_drawn_on_a_clear_screen_where_the_terminal_has_another_size(monkeypatch):
+    out = io.StringIO()
+    terminal = Console(file=out, force_terminal=True, width=80, height=24)
+    monkeypatch.setattr(live, "Console", lambda **_: terminal)
+
+    def drawn(width: int, height: int) -> str:
+        out.truncate(out.seek(0))
+        terminal.size = ConsoleDimensions(width, height)
+        draw("one\ntwo")
+        return out.getvalue()
+
+    with live.redrawn() as draw:
+        for size, cleared in (
+            ((80, 24), False),
+            ((80, 24), False),
+            ((60, 24), True),
+            ((60, 24), False),
+            ((60, 40), True),
+            ((80, 24), True),
+        ):
+            screen = drawn(*size)
+            assert screen.startswith("\x1b[2J\x1b[H") is cleared
+            assert screen.count("\x1b[2J") == cleared
+            assert "one" in screen
 
 
 #: Makes the terminal that is its standard input its own, so that Ctrl-C there reaches it, and runs a command.

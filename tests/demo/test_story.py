@@ -1,146 +1,88 @@
 from __future__ import annotations
 
-import json
-import threading
-from collections import Counter
-from itertools import islice, takewhile
-from pathlib import Path
-
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
 
-from vllm_observe.clock import ManualClock
-from vllm_observe.demo.story import OUTPUT_TOKENS, PROMPT_TOKENS, QUEUE_S, Ended, ended_requests, write_log
-from vllm_observe.model import EdgeRecord, Outcome
-from vllm_observe.records.format1 import decode
-
-CAPTURES = Path(__file__).parents[1] / "data/captures/vllm-0.32.0"
+from vllm_observe.demo.story import DEFAULT, STORIES, Mark, Story, told
+from vllm_observe.errors import ConfigError
+from vllm_observe.sim.scenarios.incidents import NOTHING
+from vllm_observe.sim.scenarios.virtual import Told, play_scenario
 
 
-@pytest.fixture(scope="module")
-def gained():
-    """What a histogram of the real vLLM gained within the recorded second: by bucket, and in all."""
-
-    def samples(name: str) -> dict:
-        page = (CAPTURES / name).read_text(encoding="utf-8")
-        return {
-            (sample.name, sample.labels.get("le")): sample.value
-            for family in text_string_to_metric_families(page)
-            for sample in family.samples
-        }
-
-    first, later = samples("saturated.prom"), samples("saturated-1s-later.prom")
-
-    def of(name: str) -> tuple[dict[float, int], float]:
-        buckets = {
-            float(le): int(later[key, le] - first[key, le])
-            for key, le in first
-            if key == f"vllm:{name}_bucket"
-        }
-        return buckets, later[f"vllm:{name}_sum", None] - first[f"vllm:{name}_sum", None]
-
-    return of
+@pytest.mark.parametrize("name", STORIES)
+def test_every_scenario_is_over_within_four_minutes_and_says_what_happens(name):
+    story = Story(told(name))
+    assert story.scenario.seconds <= 240
+    assert all(mark.at < story.scenario.seconds for mark in story.marks)
+    assert all(story.at(second) for second in range(240))
+    assert story.scenario.load_s <= 60 or not story.scenario.starting
 
 
-def in_buckets(values, buckets):
-    return {bound: sum(value <= bound for value in values) for bound in buckets}
+def test_the_trouble_begins_after_twelve_seconds_and_ends_forty_five_later():
+    story = Story(told(DEFAULT))
+    assert story.marks == [
+        Mark(12.0, "batch job begins: A batch job takes every slot."),
+        Mark(57.0, "batch job ends"),
+    ]
+    assert story.begins == 12.0
+    assert story.at(2.0) == "batch job in 10 s; until then all is well"
+    assert story.at(12.0) == "batch job since 0 s, for another 45 s"
+    assert story.at(60.0) == "batch job is over since 3 s"
+
+
+def test_on_a_healthy_day_nothing_is_announced():
+    story = Story(told("steady"))
+    assert story.marks == []
+    assert story.at(30.0) == "nothing out of the ordinary: no alert may fire"
+    full = Story(told("full-batch"))
+    assert full.at(30.0) == "nothing out of the ordinary: only VLLMKVCacheNearFull may fire"
+
+
+def test_between_two_incidents_the_next_one_is_announced():
+    story = Story(told("blue-green"))
+    first, second = story.scenario.incidents
+    assert story.at(first.end) == f"{second.name} in {second.start - first.end:.0f} s; until then all is well"
+
+
+def test_of_bursts_that_come_every_ten_minutes_one_is_told_as_long_as_it_is():
+    (burst,) = told("short-bursts").incidents
+    assert burst.end - burst.start == 30.0
+    assert [source.sessions for source in burst.traffic] == [60]
+
+
+@pytest.mark.parametrize("name", STORIES)
+def test_rules_are_hurried_where_something_goes_wrong_and_on_no_healthy_day(name):
+    story = Story(told(name))
+    troubled = any(incident.expected != NOTHING for incident in story.scenario.incidents)
+    assert story.pressed_by == (20 if troubled else 1)
+
+
+def test_nobody_is_there_while_the_engine_sleeps():
+    scenario = told("sleep-and-wake")
+    (asleep,) = scenario.incidents
+    ended = [one.ended for one in play_scenario(scenario, release=None) if isinstance(one, Told)]
+    assert {one.at < asleep.start for one in ended} == {True, False}
+    assert not [one for one in ended if one.at > asleep.start and one.arrival.at < asleep.end]
+
+
+def test_a_model_that_is_loaded_for_ten_minutes_is_there_after_twenty_seconds():
+    scenario = told("model-load")
+    assert scenario.load_s == 20.0
+    assert {source.since for source in scenario.workload} == {22.0}
+
+
+def test_an_answer_of_four_thousand_tokens_can_end_within_its_story():
+    (incident,) = told("runaway-outputs").incidents
+    assert incident.end - incident.start > 4096 * 0.025
 
 
 @pytest.mark.parametrize(
-    ("values", "histogram", "off_by"),
+    ("name", "told_of"),
     [
-        (PROMPT_TOKENS, "request_prompt_tokens", 0),
-        (OUTPUT_TOKENS, "request_generation_tokens", 0),
-        (QUEUE_S, "request_queue_time_seconds", 0.1),
+        ("thunder", "there is no 'thunder'; --list"),
+        ("hung", r"there is no 'hung' \(did you mean hang\?\); "),
+        ("prefix-cache-lost", "prefix-cache-lost takes too long for a demo: "),
     ],
 )
-def test_the_twelve_requests_are_those_that_ended_in_the_recorded_second(values, histogram, off_by, gained):
-    buckets, total = gained(histogram)
-    assert in_buckets(values, buckets) == buckets
-    assert sum(values) == pytest.approx(total, abs=off_by)
-
-
-def test_each_second_of_the_load_takes_the_time_that_the_recorded_one_took(gained):
-    served = [end.record for end in ends(until=11) if end.at >= 10 and end.record["outcome"] == "ok"]
-    buckets, decode_s = gained("request_decode_time_seconds")
-    decoding = [record["duration_s"] - record["ttft_s"] for record in served]
-    assert in_buckets(decoding, buckets) == buckets
-    assert sum(decoding) == pytest.approx(decode_s, rel=0.01)
-    _, prefill_s = gained("request_prefill_time_seconds")
-    prefilling = sum(record["ttft_s"] for record in served) - sum(QUEUE_S)
-    assert prefilling == pytest.approx(prefill_s, rel=0.01)
-
-
-def ends(*, until: float) -> list[Ended]:
-    return list(takewhile(lambda end: end.at < until, ended_requests()))
-
-
-def test_requests_end_one_after_the_other_and_began_under_load():
-    told = ends(until=30)
-    assert [end.at for end in told] == sorted(end.at for end in told)
-    assert all(end.record["duration_s"] <= end.at for end in told)
-    assert len({end.record["request_id"] for end in told}) == len(told)
-
-
-def test_one_request_in_forty_is_refused_or_left_by_its_client():
-    outcomes = Counter(end.record["outcome"] for end in islice(ended_requests(), 800))
-    assert outcomes == {"ok": 780, "error": 10, "abort": 10}
-
-
-def test_the_story_is_the_same_each_time():
-    assert list(islice(ended_requests(), 100)) == list(islice(ended_requests(), 100))
-
-
-class StoppingClock(ManualClock):
-    """A clock that sets the stop instead of waiting for longer than so many seconds in all."""
-
-    def __init__(self, *, after: float) -> None:
-        super().__init__()
-        self._end = self.monotonic() + after
-
-    def wait(self, stop: threading.Event, seconds: float) -> bool:
-        if self.monotonic() + seconds > self._end:
-            stop.set()
-        return super().wait(stop, seconds)
-
-
-@pytest.fixture
-def written(tmp_path):
-    log = tmp_path / "requests.jsonl"
-    write_log(log, load_at=6.0, clock=StoppingClock(after=20.0), stop=threading.Event())
-    return log.read_bytes().splitlines()
-
-
-def test_the_log_is_in_record_format_1(written):
-    records = [decode(line) for line in written]
-    assert all(isinstance(record, EdgeRecord) for record in records)
-    assert {record.profile for record in records} == {"assistant", "coder", "summarizer"}
-    assert {record.session_id for record in records} == {f"user-{number}" for number in range(7)}
-    assert {Outcome.OK, Outcome.ERROR, Outcome.ABORT} == {record.outcome for record in records}
-    load_at = ManualClock().wall() + 6.0
-    assert all(load_at < record.started_at + 0.001 for record in records)
-
-
-def test_a_line_is_written_when_its_request_ends(written):
-    began = ManualClock().wall() + 6.0
-    at = [json.loads(line)["ts"] - began for line in written]
-    assert at == pytest.approx([end.at for end in ends(until=14.0)], abs=0.001)
-
-
-def test_the_log_holds_neither_prompts_nor_outputs(written):
-    fields = {field for line in written for field in json.loads(line)}
-    assert fields <= {
-        *(
-            "ts",
-            "request_id",
-            "session_id",
-            "profile",
-            "model",
-            "path",
-            "stream",
-            "status",
-            "outcome",
-            "error",
-        ),
-        *("duration_s", "ttft_s", "prompt_tokens", "completion_tokens"),
-    }
+def test_a_name_that_there_is_not_is_wrong_use(name, told_of):
+    with pytest.raises(ConfigError, match=f"--scenario: {told_of}"):
+        told(name)

@@ -82,11 +82,8 @@ def test_clients_that_leave_and_a_server_that_restarts_are_named_so():
     found = table(judged)
     assert found["client_disconnected", "client_disconnected"] > 10
     assert found["rejected", "rejected"] > 30
-    # That an engine died while it held a request is not in the request's own records.
-    assert {named for (true, named) in found if true == "engine_error"} == {"server_error"}
-    assert sum(found.values()) == sum(
-        count for (true, named), count in found.items() if true in {named, "engine_error"}
-    )
+    assert found["engine_error", "engine_error"] > 0
+    assert all(true == named for true, named in found)
 
 
 def test_nothing_is_slow_on_a_quiet_day():

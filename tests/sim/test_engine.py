@@ -54,6 +54,18 @@ def test_the_first_that_does_not_fit_holds_back_all_behind_it():
     assert ended["b"].held == {Hold.STEP: 0.5, Hold.KV: 3.0}
 
 
+def test_nobody_is_admitted_before_there_are_blocks_for_the_whole_prompt():
+    # 16 blocks, four of them a step: a takes 8 for its prompt and 2 more; b would have 4 for its first step.
+    ended = run(
+        engine(num_gpu_blocks=16, max_num_batched_tokens=16),
+        arrival("a", prompt=32, output=6),
+        arrival("b", prompt=40, output=1),
+    )
+
+    assert (ended["a"].at, ended["b"].scheduled_at) == (7.0, 7.0)
+    assert ended["b"].held == {Hold.BUDGET: 2.0, Hold.KV: 5.0}
+
+
 def test_a_step_holds_as_many_tokens_as_its_budget_and_a_long_prompt_takes_several():
     ended = run(
         engine(max_num_batched_tokens=16),
@@ -213,19 +225,15 @@ def test_a_finish_is_length_where_max_tokens_cut_it_and_stop_where_it_did_not():
     assert (ended["whole"].end, ended["whole"].output_tokens) == (End.STOP, 3)
 
 
-def test_what_is_longer_than_the_model_s_context_is_invalid_and_what_the_queue_cannot_hold_is_refused():
+def test_what_is_longer_than_the_model_s_context_is_invalid():
     ended = run(
-        engine(max_num_seqs=1, max_num_queued_reqs=1),
+        engine(),
         arrival("long", prompt=60, output=5),
         arrival("fits", prompt=60, output=4),
-        arrival("waits", at=0.5),
-        arrival("refused", at=0.5),
     )
 
     assert ended["long"].end is End.INVALID
-    assert ended["refused"].end is End.REFUSED
     assert ended["fits"].finished
-    assert ended["waits"].finished
 
 
 def test_a_hung_engine_takes_requests_says_nothing_new_and_goes_on_where_it_was():
@@ -243,7 +251,7 @@ def test_a_hung_engine_takes_requests_says_nothing_new_and_goes_on_where_it_was(
     ended = one.advance(100.0)
 
     assert [(done.arrival.request_id, done.at) for done in ended] == [("a", 51.5), ("b", 51.5)]
-    assert ended[1].held[Hold.ASLEEP] == 48.5
+    assert ended[1].held[Hold.HUNG] == 48.5
 
 
 def test_a_sleeping_engine_says_so():

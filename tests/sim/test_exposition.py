@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -20,6 +22,7 @@ from vllm_observe.sim.play import play
 
 DATA = Path(__file__).parents[1] / "data"
 FACTS = json.loads((DATA / "vllm-metrics.json").read_text(encoding="utf-8"))
+BUCKETS = json.loads((DATA / "vllm-buckets.json").read_text(encoding="utf-8"))
 AGE = {release: age for age, release in enumerate(FACTS["releases"])}
 BOTH = [(release, flavour) for release in FACTS["releases"] for flavour in flavours(release)]
 
@@ -111,6 +114,27 @@ NO_CHILDREN = {
     *("vllm:spec_decode_num_emitted_tokens_total",),
     *("vllm:model_forward_time_milliseconds", "vllm:model_execute_time_milliseconds"),
 }
+
+
+#: Their bounds are the sizes for which CUDA graphs were captured, which a configuration decides.
+CONFIGURED = {"vllm:iteration_tokens_total"}
+
+
+@pytest.mark.parametrize(("release", "flavour"), BOTH)
+def test_a_histogram_has_the_bounds_of_its_release(of_flavour, release, flavour):
+    told = {
+        row["family"]: row["buckets"]
+        for row in BUCKETS
+        if AGE[row["first"]] <= AGE[release] <= AGE[row["last"]] and row["engine"] in (flavour.value, "any")
+    }
+    found = families(Exposition(release, flavour=flavour).text(of_flavour[flavour]))
+    histograms = {name: one for name, one in found.items() if one.type == "histogram"}
+    assert histograms.keys() - CONFIGURED <= told.keys()
+    for name in histograms.keys() & told.keys() - NO_CHILDREN:
+        # Where they depend on the longest context, they are 1, 2 and 5 times the powers of ten up to 64.
+        bounds = [1, 2, 5, 10, 20, 50] if isinstance(told[name], str) else told[name]
+        shown = {float(one.labels["le"]) for one in histograms[name].samples if "le" in one.labels}
+        assert shown == {*map(float, bounds), math.inf}
 
 
 @pytest.mark.parametrize(("release", "flavour"), BOTH)
@@ -263,3 +287,75 @@ def test_bounds_of_all_releases_include_those_of_each():
         for row in page(release, flavour):
             if row.family.startswith("vllm:iteration"):
                 assert set(row.bounds(64)) <= set(bounds_ever("vllm:iteration_tokens_total", 64))
+
+
+def several(release, server, **values):
+    """A page of a server with two API processes."""
+    return families(Exposition(release, api_servers=2, **values).text(server))
+
+
+@pytest.mark.parametrize(
+    ("family", "before", "after"),
+    [
+        ("vllm:num_requests_running", "0.9.0.1", "0.9.1"),
+        ("vllm:num_requests_waiting", "0.9.0.1", "0.9.1"),
+        ("vllm:gpu_cache_usage_perc", "0.9.0.1", "0.9.1"),
+        ("vllm:kv_cache_usage_perc", "0.11.0.post2", "0.11.1"),
+    ],
+)
+def test_with_several_api_processes_some_gauges_had_a_child_for_each_of_them(server, family, before, after):
+    """The releases are those whose gauges said nothing of how to merge processes."""
+    old, new = several(before, server)[family].samples, several(after, server)[family].samples
+    alone = families(Exposition(before).text(server))[family].samples
+
+    assert len(old) == 2 * len(alone) == 2 * len(new)
+    assert all(sample.labels["pid"] for sample in old)
+    assert sum(sample.value for sample in old) == sum(sample.value for sample in alone)
+    assert all("pid" not in sample.labels for sample in (*new, *alone))
+
+
+def test_several_api_processes_have_no_created_series(server):
+    real = families(
+        (DATA / "captures" / "vllm-0.32.0" / "api-server-count-2.prom").read_text(encoding="utf-8")
+    )
+    made = several("0.32.0", server)
+
+    assert not [name for name in (*real, *made) if name.endswith("_created")]
+    assert not [name for name, family in made.items() for one in family.samples if "pid" in one.labels]
+
+
+@pytest.mark.parametrize(("release", "flavour"), BOTH)
+def test_lora_is_told_of_where_it_is_on(release, flavour):
+    one = deployment(max_loras=2, max_num_seqs=1)
+    for name, adapter in (("a", "red"), ("b", "blue"), ("c", None)):
+        one.submit(arrival(name, output=1, adapter=adapter))
+    one.advance(1.5)
+    found = families(Exposition(release, flavour=flavour, epoch=1000.0).text(one)).get(
+        "vllm:lora_requests_info"
+    )
+
+    told = [row for row in FACTS["rows"] if row["family"] == "vllm:lora_requests_info"]
+    has = any(
+        AGE[row["first"]] <= AGE[release] <= AGE[row["last"]] and row["engine"] == flavour.value
+        for row in told
+    )
+    assert (found is not None) == has
+    if found is not None:
+        seen = {
+            (sample.labels["running_lora_adapters"], sample.labels["waiting_lora_adapters"]): sample.value
+            for sample in found.samples
+        }
+        # After the first step the red one had ended, and the blue one had not begun.
+        assert seen == {("", ""): 1000.0, ("", "blue"): 1001.0}
+        assert {sample.labels["max_lora"] for sample in found.samples} == {"2"}
+
+
+@pytest.mark.parametrize(("release", "flavour"), BOTH)
+def test_prometheus_itself_reads_a_page(of_flavour, release, flavour, promtool):
+    """promtool ends with 1 where it cannot parse, and with 3 where it does not like vLLM's names."""
+    page = Exposition(release, flavour=flavour).text(of_flavour[flavour])
+    checked = subprocess.run(
+        [promtool, "check", "metrics"], input=page, capture_output=True, text=True, check=False
+    )
+
+    assert checked.returncode in {0, 3}, checked.stderr

@@ -52,11 +52,26 @@ def test_who_had_a_long_prompt():
     assert found["a"].spent[Cause.PREFILL_LONG] == 3.0
 
 
-def test_who_waited_for_another_s_prompt_has_no_cause_in_the_product_s_words():
+def test_who_waited_for_another_s_prompt():
     found = labels(engine(max_num_batched_tokens=16), arrival("a", prompt=40), arrival("b", prompt=8))
 
     assert found["b"].held == {"token_budget": 2.0}
-    assert found["b"].cause is Cause.UNKNOWN
+    assert found["b"].cause is Cause.QUEUE_BUDGET
+
+
+def test_a_queue_for_two_things_is_one_queue():
+    # c waits 2 s for tokens of the steps that the prompt of a fills, 5 s for a slot, and decodes for 6.5 s.
+    one = engine(max_num_seqs=2, max_num_batched_tokens=16)
+    arrivals = (
+        arrival("a", prompt=40, output=5),
+        arrival("b", prompt=8, output=5),
+        arrival("c", prompt=8, output=50, leaves_after_s=14.5, times_out=True),
+    )
+    found = labels(one, *arrivals)["c"]
+
+    assert found.held == {"token_budget": 2.0, "slots": 5.0}
+    assert found.spent[Cause.DECODE_LONG] == 6.0
+    assert found.cause is Cause.QUEUE_SLOTS
 
 
 def test_who_was_thrown_out():
@@ -117,15 +132,10 @@ def test_a_failure_is_named_before_any_slowness(values, cause):
     assert found["before"].cause is Cause.ENGINE_ERROR
 
 
-def test_a_full_queue_rejects():
-    found = labels(
-        engine(max_num_seqs=1, max_num_queued_reqs=1),
-        arrival("a", output=9),
-        arrival("b", at=0.5),
-        arrival("c", at=0.5),
-    )
+def test_an_engine_that_takes_nothing_rejects():
+    found = labels(engine(ready_at=10.0), arrival("a", at=0.5))
 
-    assert found["c"].cause is Cause.REJECTED
+    assert found["a"].cause is Cause.REJECTED
 
 
 def test_a_label_is_a_line_of_json():
@@ -135,6 +145,7 @@ def test_a_label_is_a_line_of_json():
     assert told["request_id"] == "a"
     assert told["spent"] == {
         "outside_engine": 0.0,
+        "engine_error": 0.0,
         "preempted": 0.0,
         "prefill_long": 1.0,
         "decode_long": 1.0,

@@ -22,7 +22,7 @@ from vllm_observe.clock import Clock
 from vllm_observe.errors import ScrapeError
 from vllm_observe.serve.state import State
 
-__all__ = ["keep_looking"]
+__all__ = ["can_redraw", "keep_looking", "redrawn"]
 
 #: What one look gave: a state, or why there is none.
 Seen = State | ScrapeError
@@ -73,13 +73,35 @@ def _view(source: Source, interval: float, *, as_json: bool) -> Iterator[Show]:
     """Give what shows a look: a line, a part of a terminal, or some lines of a pipe."""
     if as_json:
         yield lambda seen: write(as_document(seen if isinstance(seen, State) else _error(seen)))
-    elif sys.stdout.isatty() and os.environ.get("TERM") != "dumb":
-        make_safe()
-        console = Console(highlight=False, markup=False, emoji=False)
-        with Live(console=console, auto_refresh=False, redirect_stdout=False, redirect_stderr=False) as live:
-            yield lambda seen: live.update(_frame(seen, source, interval), refresh=True)
+    elif can_redraw():
+        with redrawn() as draw:
+            yield lambda seen: draw(_frame(seen, source, interval))
     else:
         yield lambda seen: write(as_text(_frame(seen, source, interval)) + "\n")
+
+
+def can_redraw() -> bool:
+    """Say whether standard output is a terminal on which a view can be redrawn in place."""
+    return sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+
+
+@contextmanager
+def redrawn() -> Iterator[Callable[[RenderableType], None]]:
+    """Give what draws a view over the one before; the last one stays on the terminal."""
+    make_safe()
+    console = Console(highlight=False, markup=False, emoji=False)
+    with Live(console=console, auto_refresh=False, redirect_stdout=False, redirect_stderr=False) as live:
+        drawn_on = console.size
+
+        def draw(view: RenderableType) -> None:
+            nonlocal drawn_on
+            if console.size != drawn_on:
+                # The terminal has broken the lines anew: nobody knows where the view before begins.
+                drawn_on = console.size
+                console.clear()
+            live.update(view, refresh=True)
+
+        yield draw
 
 
 def _frame(seen: Seen, source: Source, interval: float) -> RenderableType:

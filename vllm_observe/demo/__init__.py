@@ -1,5 +1,5 @@
-"""The demo: a vLLM that was recorded under load, its request log, and the real sidecar beside them.
+"""The demo: a simulated vLLM, its users, and the real sidecar beside them, as one tree of processes.
 
-Nothing in it knows a cause. The recorded vLLM tells how full it was and the log how long each request
-took, as in production; what `vllm-observe demo` prints is read from the sidecar's own page.
+Nothing in it tells a cause. The simulated vLLM and its users know what befalls them, but all that the
+demo shows is asked of the sidecar and of Prometheus, as a person on call would.
 """

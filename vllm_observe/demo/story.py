@@ -1,113 +1,131 @@
-"""The recorded vLLM's requests, as the app in front of it would log them.
-
-Twelve requests ended in the second between the two recorded pages. The app had prompts and outputs of
-three lengths each; how many of each were among the twelve, and how long they had waited, follows from
-what vLLM's histograms gained in it. The log tells of such twelve every second, in ever another order.
-"""
+"""The demo's story: a scenario that is told within a few minutes, and what of it has happened by when."""
 
 from __future__ import annotations
 
-import json
-import random
-import threading
-from collections.abc import Iterator
-from itertools import cycle
-from pathlib import Path
-from typing import Any, NamedTuple
+from dataclasses import replace
+from difflib import get_close_matches
+from typing import NamedTuple
 
-from vllm_observe.clock import Clock
-from vllm_observe.demo.recorded import MODEL
+from vllm_observe.errors import ConfigError
+from vllm_observe.sim.scenarios.hurry import hurried
+from vllm_observe.sim.scenarios.incidents import Incident
+from vllm_observe.sim.scenarios.registry import SCENARIOS
+from vllm_observe.sim.scenarios.scenario import Scenario
 
-__all__ = ["IN_FLIGHT", "OUTPUT_TOKENS", "PROMPT_TOKENS", "QUEUE_S", "Ended", "ended_requests", "write_log"]
+__all__ = ["DEFAULT", "STORIES", "Mark", "Story", "told"]
 
-#: Requests that the app kept in flight.
-IN_FLIGHT = 24
-
-PROMPT_TOKENS = (68,) * 6 + (418,) * 4 + (1518,) * 2
-OUTPUT_TOKENS = (10,) * 5 + (100,) * 3 + (400,) * 4
-QUEUE_S = (1.2, 1.6, 1.7, 1.9, 2.02, 2.05, 2.1, 2.15, 2.2, 2.22, 2.25, 2.3)
-#: The twelve's mean, and that of their time for an output token after the first.
-_PREFILL_S = 0.0102
-_TOKEN_S = 0.006
-
-_PROFILES = {68: "assistant", 418: "coder", 1518: "summarizer"}
-_SESSIONS = 7
-
-#: One log line in so many is of a request that vLLM's counters of finished requests leave out.
-_UNCOUNTED = 40
-_REFUSED = {"status": 400, "outcome": "error", "error": "BadRequestError", "duration_s": 0.004}
-_LEFT = {"status": 200, "outcome": "abort", "duration_s": 1.0}
+#: The scenario that a newcomer sees: what the product is for, first of all.
+DEFAULT = "slots-exhausted"
 
 
-class Ended(NamedTuple):
-    """A request that ended so many seconds after the load began, and its line but for the time."""
+class _Telling(NamedTuple):
+    """How long it takes until the trouble, with it, and after it, in seconds; how many incidents are told.
+
+    Long enough to see a server that is well; for the queue to grow and the alert to fire; to see it pass.
+    """
+
+    before: float = 12.0
+    during: float = 45.0
+    after: float = 30.0
+    first: int | None = None
+
+    def of(self, scenario: Scenario) -> Scenario:
+        told = replace(scenario, incidents=scenario.incidents[: self.first])
+        return hurried(told, before=self.before, during=self.during, after=self.after)
+
+
+#: What needs more time: an answer of 4,096 tokens takes two minutes; clients give up after forty
+#: seconds; that scrapes fail must last before anybody is told; before the engine sleeps, what was begun
+#: has to end. And of bursts that come every ten minutes one is told: five of them within two minutes are
+#: no healthy day.
+_OTHERWISE = {
+    "runaway-outputs": _Telling(during=150.0),
+    "retry-storm": _Telling(during=80.0),
+    "scrape-fails": _Telling(during=60.0),
+    "short-bursts": _Telling(before=24.0, during=30.0, first=1),
+    "sleep-and-wake": _Telling(before=60.0),
+}
+#: By what every span of time in the rules is divided while something goes wrong: five minutes become
+#: fifteen seconds.
+_PRESSED = 20
+#: How long the first start takes, of a scenario that begins with one.
+_LOAD_S = 20.0
+
+
+#: Scenarios that are not told, and why not.
+_UNTOLD = {
+    "prefix-cache-lost": "conversations grow for half an hour before the loss of their prefixes costs anything"
+}
+#: The names of those that are.
+STORIES = tuple(name for name in SCENARIOS if name not in _UNTOLD)
+
+
+class Mark(NamedTuple):
+    """A moment of the story, in seconds since its beginning, and what happens then."""
 
     at: float
-    record: dict[str, Any]
+    text: str
 
 
-def ended_requests(seed: int = 0) -> Iterator[Ended]:
-    """Tell of the requests in the order of their ends, without end.
+def told(name: str) -> Scenario:
+    """Return a scenario as the demo tells it.
 
-    A load that has just begun has ended no request that takes longer, so the first few are left out.
+    Raises:
+        ConfigError: there is none of that name, or it takes too long to be told.
     """
-    chooser = random.Random(seed)  # noqa: S311  # a story that is the same each time, no secret
-    uncounted = cycle((_REFUSED, _LEFT))
-    number = 0
-    for at, served in _served(chooser):
-        if served["duration_s"] > at:
-            continue
-        ends = [served] if (number + 2) % _UNCOUNTED else [served, next(uncounted)]
-        for end in ends:
-            yield Ended(at, _names(number, chooser) | end)
-            number += 1
+    if name in _UNTOLD:
+        raise ConfigError(f"--scenario: {name} takes too long for a demo: {_UNTOLD[name]}")
+    if name not in SCENARIOS:
+        near = "".join(f" (did you mean {one}?)" for one in get_close_matches(name, STORIES, n=1))
+        raise ConfigError(f"--scenario: there is no {name!r}{near}; --list names them all")
+    scenario = SCENARIOS[name]
+    if scenario.starting:
+        scenario = _loads_soon(scenario)
+    return _OTHERWISE.get(name, _Telling()).of(scenario)
 
 
-def _served(chooser: random.Random) -> Iterator[tuple[float, dict[str, Any]]]:
-    each = len(QUEUE_S)
-    second = 0
-    while True:
-        shuffled = [chooser.sample(deck, each) for deck in (PROMPT_TOKENS, OUTPUT_TOKENS, QUEUE_S)]
-        for place, (prompt, output, queue) in enumerate(zip(*shuffled, strict=True)):
-            first = queue + _PREFILL_S
-            yield (
-                second + (place + chooser.random()) / each,
-                {
-                    "profile": _PROFILES[int(prompt)],
-                    "status": 200,
-                    "outcome": "ok",
-                    "duration_s": round(first + (output - 1) * _TOKEN_S, 4),
-                    "ttft_s": round(first, 4),
-                    "prompt_tokens": prompt,
-                    "completion_tokens": output,
-                },
-            )
-        second += 1
+def _loads_soon(scenario: Scenario) -> Scenario:
+    """Press together the time in which the model is loaded, and in which its users stay away for that."""
+    pace = _LOAD_S / scenario.load_s
+    workload = tuple(replace(source, since=source.since * pace) for source in scenario.workload)
+    return replace(scenario, load_s=_LOAD_S, workload=workload)
 
 
-def _names(number: int, chooser: random.Random) -> dict[str, Any]:
-    return {
-        "request_id": f"demo-{number}",
-        "session_id": f"user-{number % _SESSIONS}",
-        "profile": chooser.choice(list(_PROFILES.values())),
-        "model": MODEL,
-        "path": "/v1/chat/completions",
-        "stream": True,
-    }
+class Story:
+    """What a person is told of a scenario, by the seconds since its beginning.
 
-
-def write_log(path: Path, *, load_at: float, clock: Clock, stop: threading.Event) -> None:
-    """Append each request's line when it ends, until ``stop`` is set.
-
-    Args:
-        path: the log.
-        load_at: when the load begins, on the monotonic clock.
-        clock: tells when a request ends.
-        stop: ends the writing.
+    Attributes:
+        scenario: as it is played.
+        begins: when the first thing happens; the whole length where nothing does.
+        pressed_by: what every span of time in the alerting rules is divided by. On a healthy day it is 1:
+            noise is short, and rules in which seconds count for minutes cannot tell it from trouble.
     """
-    with path.open("a", encoding="utf-8") as log:
-        for at, record in ended_requests():
-            if clock.wait(stop, max(0.0, load_at + at - clock.monotonic())):
-                return
-            log.write(json.dumps({"ts": round(clock.wall(), 3), **record}) + "\n")
-            log.flush()
+
+    def __init__(self, scenario: Scenario) -> None:
+        self.scenario = scenario
+        self.begins = min((incident.start for incident in scenario.incidents), default=scenario.seconds)
+        self.pressed_by = 1 if scenario.healthy else _PRESSED
+
+    @property
+    def marks(self) -> list[Mark]:
+        """When each incident begins and ends."""
+        begins = (Mark(one.start, f"{one.name} begins: {self.scenario.summary}") for one in self._incidents)
+        ends = (Mark(one.end, f"{one.name} ends") for one in self._incidents)
+        return sorted((*begins, *ends))
+
+    def at(self, now: float) -> str:
+        """Say what happens now, and what next."""
+        for one in self._incidents:
+            if now < one.start:
+                return f"{one.name} in {one.start - now:.0f} s; until then all is well"
+            if one.during(now):
+                return f"{one.name} since {now - one.start:.0f} s, for another {one.end - now:.0f} s"
+        if not self._incidents:
+            allowed = " and ".join(self.scenario.allowed)
+            return f"nothing out of the ordinary: {f'only {allowed}' if allowed else 'no alert'} may fire"
+        last = self._incidents[-1]
+        return f"{last.name} is over since {now - last.end:.0f} s"
+
+    @property
+    def _incidents(self) -> tuple[Incident, ...]:
+        return self.scenario.incidents

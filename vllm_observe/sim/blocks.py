@@ -69,14 +69,18 @@ class BlockPool:
             found += 1
         return found
 
+    def fits(self, hits: Sequence[int], fresh: int) -> bool:
+        """Say whether there are the cached blocks ``hits`` and so many others for a request."""
+        revived = sum(key in self._kept for key in hits) if hits else 0
+        return fresh + revived <= self.free
+
     def take(self, holding: Holding, hits: Sequence[int], fresh: int) -> bool:
         """Give a request the cached blocks ``hits`` and so many others; all or nothing.
 
         Returns:
             Whether there were enough.
         """
-        revived = sum(key in self._kept for key in hits) if hits else 0
-        if fresh + revived > self.free:
+        if not self.fits(hits, fresh):
             return False
         for key in hits:
             self._kept.pop(key, None)

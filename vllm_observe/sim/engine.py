@@ -8,7 +8,9 @@ which the engine can know of them: who arrives at the very end of a step is ther
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from enum import Enum
+from functools import partial
 from heapq import heappop, heappush
 from itertools import count
 from typing import NamedTuple
@@ -31,6 +33,10 @@ class State(Enum):
     SLEEPING = "sleeping"  # takes requests, runs none, and says so
     HUNG = "hung"  # takes requests and makes no progress, silently
     DEAD = "dead"  # fails every request
+
+
+#: What holds back whom an engine that is in a state has not admitted.
+_HOLDS = {State.SERVING: Hold.STEP, State.SLEEPING: Hold.ASLEEP, State.HUNG: Hold.HUNG}
 
 
 class Gauges(NamedTuple):
@@ -57,6 +63,8 @@ class Engine:
         now: the time up to which it was simulated.
         tally: its counters and histograms.
         gauges: what it last said of the moment.
+        adapters: the LoRA adapters that waited and ran together at some time, as vLLM names them, and
+            when last; empty without LoRA.
     """
 
     def __init__(
@@ -76,10 +84,12 @@ class Engine:
         self._left_of_step = 0.0  # of the one that was under way when the engine hung
         self._last_end = now
         self._live: dict[Live, None] = {}
-        self._departures: list[tuple[float, int, Live]] = []
+        self._agenda: list[tuple[float, int, Callable[[], None]]] = []
         self._numbers = count()
         self._ended: list[Ended] = []
         self._holds = Holds(now)
+        self.adapters: dict[tuple[str, str], float] = {}
+        self._dead_status: int | None = None
 
     # --- What is asked of it
 
@@ -87,6 +97,22 @@ class Engine:
     def load(self) -> int:
         """How much there is to do, as vLLM weighs it to find the rank for a request."""
         return 4 * len(self.scheduler.waiting) + len(self.scheduler.running)
+
+    @property
+    def unfinished(self) -> int:
+        """Requests that run or wait."""
+        return len(self._live)
+
+    @property
+    def queued_tokens(self) -> int:
+        """Prompt tokens of the requests that have no token yet."""
+        return sum(live.prompt_tokens for live in self._live if live.first_token_at is None)
+
+    @property
+    def next_event_at(self) -> float:
+        """When something happens next by itself; infinity where nothing does."""
+        begins = self._step is None and self.state is State.SERVING and self.scheduler.could_step(self.now)
+        return self.now if begins else self._next_event()
 
     def tokens_of(self, live: Live) -> int:
         """Return the output tokens that a request has by now."""
@@ -106,6 +132,7 @@ class Engine:
             awake=self.state is not State.SLEEPING,
             prompt_tokens=tally.prompt_tokens,
             generation_tokens=tally.generation_tokens,
+            started=tally.ttft.count,
             finished=tally.finished.total(),
             preemptions=tally.preemptions,
             steps=tally.computed_step_tokens.count,
@@ -114,38 +141,40 @@ class Engine:
 
     # --- What is done to it
 
-    def submit(self, arrival: Arrival) -> Live:
+    def submit(self, arrival: Arrival, *, refusal: End | None = None) -> Live:
         """Take a request at the present time; one that it cannot take ends at once.
+
+        Args:
+            arrival: the request.
+            refusal: how the HTTP side ends it, where it does so before the engine sees it.
 
         Returns:
             What to ask for its tokens by, and to let its client leave by.
         """
         live = Live.of(arrival, self.now, self.limits.block_size)
-        refusal = self._refusal(live)
+        refusal = refusal or self._refusal(live)
         if refusal is not None:
-            self.tally.rejections += refusal is End.REFUSED and self.state is not State.LOADING
             live.stage = Stage.OVER
             self._over(live, refusal)
             return live
-        live.held_from = self._holds.begin(self.now)
+        ready_at = self.now + arrival.deferred_s
+        self._holds.begin(live, self.now)
         self._live[live] = None
-        self.scheduler.waiting.add(live, self.now + arrival.deferred_s)
+        self.scheduler.waiting.add(live, ready_at)
+        if ready_at > self.now:
+            self._at(ready_at, partial(self._be_ready, live))
+        else:
+            self._be_ready(live)
         leaves_at = arrival.at + arrival.leaves_after_s
         if leaves_at < math.inf:
-            heappush(self._departures, (max(leaves_at, self.now), next(self._numbers), live))
+            self._at(max(leaves_at, self.now), partial(self.leave, live))
         return live
 
     def leave(self, live: Live) -> None:
         """Let the client of a request go away now; of one that is over, nothing."""
         if live.stage is Stage.OVER:
             return
-        if live.stage is Stage.DECODE:
-            live.last_token_at = self._last_end
-        if live.preempted_at is not None:
-            live.lost_s += self.now - live.preempted_at
-        if live.scheduled_at is None:
-            live.held = self._holds.of(live, self.now)
-        self.scheduler.drop(live)
+        self._break_off(live)
         if self.state is State.SERVING and not self.scheduler.has_work:
             self._publish()
         self._over(live, End.LEFT)
@@ -167,12 +196,17 @@ class Engine:
         if state is State.HUNG:
             self._left_of_step, self._ends_at = self._ends_at - self.now, math.inf
         self.state = state
-        self._holds.change(Hold.STEP if state is State.SERVING else Hold.ASLEEP, self.now)
+        self._holds.change(_HOLDS[state], self.now)
 
-    def crash(self) -> None:
-        """Die: every request fails, and what it last said of itself stays."""
+    def crash(self, status: int | None = None) -> None:
+        """Die: every request fails, and what it last said of itself stays.
+
+        Args:
+            status: the HTTP status that tells of it from now on, if it is not 500.
+        """
+        self._dead_status = status
         for live in list(self._live):
-            self.scheduler.drop(live)
+            self._break_off(live)
             self._over(live, End.FAILED)
         self._step, self._ends_at = None, math.inf
         self.state = State.DEAD
@@ -190,8 +224,8 @@ class Engine:
                 self._complete()
             elif self.state is State.LOADING and event == self._ready_at:
                 self.state = State.SERVING
-            elif self._departures and event == self._departures[0][0]:
-                self.leave(heappop(self._departures)[2])
+            else:
+                heappop(self._agenda)[2]()
         self.now = max(self.now, until)
         ended, self._ended = self._ended, []
         return ended
@@ -200,15 +234,14 @@ class Engine:
 
     def _next_event(self) -> float:
         events = [self._ends_at]
-        if self._departures:
-            events.append(self._departures[0][0])
+        if self._agenda:
+            events.append(self._agenda[0][0])
         if self.state is State.LOADING:
             events.append(self._ready_at)
-        elif self._step is None and self.state is State.SERVING:
-            ready_at = self.scheduler.waiting.next_ready_at
-            if ready_at is not None and ready_at > self.now:
-                events.append(ready_at)
         return min(events)
+
+    def _at(self, at: float, act: Callable[[], None]) -> None:
+        heappush(self._agenda, (at, next(self._numbers), act))
 
     def _begin(self) -> None:
         if not self.scheduler.has_work:
@@ -269,6 +302,7 @@ class Engine:
         live.preempted_at = None
         if live.first_token_at is None:
             live.first_token_at, live.lost_before_first_s = self.now, lost
+            live.hung_before_first_s = self._holds.hung(live, self.now)
             self.tally.ttft.observe(self.now - live.queued_at)
         elif live.last_token_at is not None:
             self.tally.itl.observe(self.now - live.last_token_at)
@@ -279,18 +313,38 @@ class Engine:
         self.gauges = Gauges(
             len(self.scheduler.running), len(waiting), waiting.deferred, self.scheduler.pool.usage
         )
+        if self.limits.max_loras is not None:
+            self.adapters[self._adapters(Stage.WAITING), self._adapters(Stage.PREFILL, Stage.DECODE)] = (
+                self.now
+            )
+
+    def _adapters(self, *stages: Stage) -> str:
+        found = {live.arrival.adapter for live in self._live if live.stage in stages}
+        return ",".join(sorted(name for name in found if name is not None))
 
     # --- Requests that come and go
 
     def _refusal(self, live: Live) -> End | None:
-        limit = self.limits.max_num_queued_reqs
         goal = live.arrival.goal
         if goal < 1 or live.prompt_tokens < 1 or live.prompt_tokens + goal > self.limits.max_model_len:
             return End.INVALID
         if self.state is State.DEAD:
             return End.FAILED
-        full = limit is not None and len(self.scheduler.waiting) >= limit
-        return End.REFUSED if full or self.state is State.LOADING else None
+        return End.REFUSED if self.state is State.LOADING else None
+
+    def _be_ready(self, live: Live) -> None:
+        if live.stage is Stage.WAITING:
+            self._holds.ready(live, self.now)
+
+    def _break_off(self, live: Live) -> None:
+        """Take away a request that does not come to its end, and note what became of its time."""
+        if live.stage is Stage.DECODE:
+            live.last_token_at = self._last_end
+        if live.preempted_at is not None:
+            live.lost_s += self.now - live.preempted_at
+        if live.scheduled_at is None:
+            live.held = self._holds.of(live, self.now)
+        self.scheduler.drop(live)
 
     def _over(self, live: Live, end: End) -> None:
         self._live.pop(live, None)
@@ -311,10 +365,13 @@ class Engine:
             held=live.held,
             lost_s=live.lost_s,
             lost_before_first_s=live.lost_before_first_s,
+            hung_s=self._holds.hung(live, self.now),
+            hung_before_first_s=live.hung_before_first_s,
             ideal_decode_s=self.pace.cost.decode_alone(max(0, tokens - 1), live.prompt_tokens + tokens // 2),
             running=gauges.running,
             waiting=gauges.waiting,
             kv_usage=gauges.kv_usage,
+            status=self._dead_status if end is End.FAILED else None,
         )
         if ended.finished:
             self.tally.request(ended)

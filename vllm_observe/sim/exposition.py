@@ -23,10 +23,14 @@ __all__ = ["Exposition"]
 _ONCE = {"waiting": ("0.20.0", "waiting_for_capacity"), "computed_step_tokens": ("0.23.0", "step_tokens")}
 #: Signals whose reading has another key than they.
 _READING = {"step_tokens": "computed_step_tokens"}
+#: Signals whose value is a time of day.
+_TIMES = {"lora"}
 #: Values of labels, and the release that brought them.
 _VALUE_SINCE = {("finished_reason", "error"): "0.13.0", ("finished_reason", "repetition"): "0.17.0"}
 #: V1 shows when each counter began: so a recorded 0.9.2 does, and none of V0.
 _CREATED_SINCE = "0.9.2"
+#: The pid of the first of several API processes.
+_FIRST_PID = 101
 
 _Labels = tuple[tuple[str, str], ...]
 
@@ -39,9 +43,11 @@ class Exposition:
         flavour: its engine.
         epoch: the time of day at the simulation's second 0.
         created: whether ``_created`` is there; ``None`` for what the release does by itself.
+        api_servers: API processes; with several there is no ``_created``, and some gauges of some
+            releases have a child for each process.
 
     Raises:
-        ValueError: the release is not known, or does not have that engine.
+        ValueError: the release is not known, or does not have that engine, or there is no process.
     """
 
     def __init__(
@@ -51,12 +57,17 @@ class Exposition:
         flavour: Flavour = Flavour.V1,
         epoch: float = 0.0,
         created: bool | None = None,
+        api_servers: int = 1,
     ) -> None:
-        self._rows = page(release, flavour)
+        if api_servers < 1:
+            raise ValueError("a server has at least one API process")
+        page(release, flavour)  # so that a wrong one is told at once
+        self._release = release
         self._flavour = flavour
         self._place = releases().index(release)
         self._epoch = epoch
-        by_itself = flavour is Flavour.V1 and self._since(_CREATED_SINCE)
+        self._processes = [str(_FIRST_PID + number) for number in range(api_servers)]
+        by_itself = flavour is Flavour.V1 and api_servers == 1 and self._since(_CREATED_SINCE)
         self._created = by_itself if created is None else created
 
     def text(self, deployment: Deployment) -> str:
@@ -67,7 +78,8 @@ class Exposition:
         """
         if self._flavour is Flavour.V0 and len(deployment.engines) > 1:
             raise ValueError("V0 has no data-parallel ranks")
-        return "".join(f"{line}\n" for row in self._rows for line in self._family(row, deployment))
+        rows = page(self._release, self._flavour, lora=deployment.limits.max_loras is not None)
+        return "".join(f"{line}\n" for row in rows for line in self._family(row, deployment))
 
     def _since(self, first: str) -> bool:
         return self._place >= releases().index(first)
@@ -78,6 +90,12 @@ class Exposition:
         yield from _head(row.family, row.kind, meaning)
         told = [] if known is None else readings(self._reading(known.key), deployment)
         children = [(_labels(row, labels), value) for labels, value in told if self._has(labels)]
+        if known is not None and known.key in _TIMES:
+            children = [
+                (labels, self._epoch + value) for labels, value in children if isinstance(value, float)
+            ]
+        if len(self._processes) > 1 and row.tells_process(self._place):
+            children = [child for one in children for child in self._of_processes(*one)]
         for labels, value in children:
             yield from _child(row, labels, value, deployment.limits.max_model_len)
         if self._created and row.kind is not Kind.GAUGE and children:
@@ -86,6 +104,12 @@ class Exposition:
             yield from _head(name, Kind.GAUGE, meaning)
             for labels, _ in children:
                 yield f"{Series(name, labels).text} {started!r}"
+
+    def _of_processes(self, labels: _Labels, value: float | Histogram) -> Iterator[tuple[_Labels, float]]:
+        """Yield a child for each process: the engine tells one of them, so the others have 0."""
+        for process in self._processes:
+            shown = value if process == self._processes[0] and not isinstance(value, Histogram) else 0.0
+            yield tuple(sorted((*labels, ("pid", process)))), shown
 
     def _reading(self, key: str) -> str:
         reading = _READING.get(key, key)

@@ -26,20 +26,33 @@ class Holds:
         self._charge(now)
         self._present = hold
 
-    def begin(self, now: float) -> Mapping[Hold, float]:
-        """Return where the totals stand when a request begins to wait."""
-        self._charge(now)
-        return dict(self._totals)
+    def begin(self, live: Live, now: float) -> None:
+        """Let a request begin to wait."""
+        live.held_from = self._stand(now)
+
+    def ready(self, live: Live, now: float) -> None:
+        """Let a request wait for what holds all others too, and for nothing of its own any more."""
+        live.ready_from = self._stand(now)
 
     def of(self, live: Live, now: float) -> dict[Hold, float]:
         """Return what a request waited for until now, in seconds."""
-        self._charge(now)
-        waited = now - live.queued_at
-        if live.arrival.deferred_s > 0:  # after that it had the first turn but for the present reason
-            deferred = min(waited, live.arrival.deferred_s)
-            return {Hold.DEFERRED: deferred, self._present: waited - deferred}
-        held = {hold: total - live.held_from[hold] for hold, total in self._totals.items()}
+        if live.ready_from is None:
+            return {Hold.DEFERRED: now - live.queued_at}
+        held = {hold: total - live.ready_from[hold] for hold, total in self._stand(now).items()}
+        held[Hold.DEFERRED] = live.arrival.deferred_s
         return {hold: seconds for hold, seconds in held.items() if seconds > 0}
+
+    def hung(self, live: Live, now: float) -> float:
+        """Return for how many seconds the engine hung since a request came."""
+        if live.held_from is None:  # it was refused
+            return 0.0
+        self._charge(now)
+        return self._totals[Hold.HUNG] - live.held_from[Hold.HUNG]
+
+    def _stand(self, now: float) -> Mapping[Hold, float]:
+        """Return where the totals stand."""
+        self._charge(now)
+        return dict(self._totals)
 
     def _charge(self, now: float) -> None:
         self._totals[self._present] += now - self._charged_until

@@ -14,7 +14,7 @@ from typing import Any
 from vllm_observe.model import Kind
 from vllm_observe.signals import canonical_name
 
-__all__ = ["Flavour", "Row", "bounds_ever", "flavours", "page", "releases"]
+__all__ = ["Flavour", "Row", "bounds_ever", "flavours", "page", "place_of", "releases"]
 
 
 class Flavour(str, Enum):
@@ -35,6 +35,12 @@ class Row:
     first: int  # by place in the list of releases, both ends included
     last: int
     buckets: tuple[float, ...] | str = ()  # or the rule by which they are computed
+    needs_lora: bool = False  # it is there with LoRA alone
+    pid: tuple[int, int] | None = None  # between which of several API processes each has a child
+
+    def tells_process(self, place: int) -> bool:
+        """Say whether, with several API processes, a release shows a child for each."""
+        return self.engine == "v1" and self.pid is not None and self.pid[0] <= place <= self.pid[1]
 
     def bounds(self, max_model_len: int) -> tuple[float, ...]:
         """Return the upper bounds of the buckets, without the last."""
@@ -64,6 +70,7 @@ def _data() -> Mapping[str, Any]:
 def _rows() -> tuple[Row, ...]:
     data = _data()
     places = {release: place for place, release in enumerate(data["releases"])}
+    pids = {family: (places[first], places[last]) for family, (first, last) in data["pid"].items()}
     named = {name: tuple(map(float, bounds)) for name, bounds in data["buckets"].items()}
     return tuple(
         Row(
@@ -74,6 +81,8 @@ def _rows() -> tuple[Row, ...]:
             first=places[row["first"]],
             last=places[row["last"]],
             buckets=named.get(row.get("buckets", ""), row.get("buckets", ())),
+            needs_lora=row.get("needs") == "lora",
+            pid=pids.get(row["family"]),
         )
         for row in data["rows"]
     )
@@ -86,7 +95,7 @@ def releases() -> tuple[str, ...]:
 
 def flavours(release: str) -> list[Flavour]:
     """Return the engines that a release has."""
-    place = _place(release)
+    place = place_of(release)
     return [
         flavour
         for flavour in Flavour
@@ -94,21 +103,32 @@ def flavours(release: str) -> list[Flavour]:
     ]
 
 
-def page(release: str, flavour: Flavour) -> list[Row]:
-    """Return what a release exposes without any option, in its order.
+def page(release: str, flavour: Flavour, *, lora: bool = False) -> list[Row]:
+    """Return what a release exposes without any option, or with LoRA alone, in its order.
 
     Raises:
         ValueError: the release is not known, or does not have that engine.
     """
-    place = _place(release)
+    place = place_of(release)
     if flavour not in flavours(release):
         raise ValueError(f"vLLM {release} has no engine {flavour.value}")
-    return [row for row in _rows() if row.engine in {flavour.value, "any"} and row.first <= place <= row.last]
+    return [
+        row
+        for row in _rows()
+        if row.engine in {flavour.value, "any"}
+        and row.first <= place <= row.last
+        and (lora or not row.needs_lora)
+    ]
 
 
-def _place(release: str) -> int:
+def place_of(release: str) -> int:
+    """Return a release's place in the list of all.
+
+    Raises:
+        ValueError: the release is not known.
+    """
     if release not in releases():
-        raise ValueError(f"no known release of vLLM: {release}")
+        raise ValueError(f"no known release of vLLM: {release}; there are {', '.join(releases())}")
     return releases().index(release)
 
 

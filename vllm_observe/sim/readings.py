@@ -29,8 +29,6 @@ _NEVER = (
     *("prompt_throughput", "generation_throughput"),
 )
 
-_NO_LORA = {"max_lora": "0", "waiting_lora_adapters": "", "running_lora_adapters": ""}
-
 
 def readings(key: str, deployment: Deployment) -> list[Child]:
     """Return the children of a signal's family; none where the simulation has nothing to tell."""
@@ -132,34 +130,47 @@ _ENGINE: Mapping[str, Callable[[Engine], Iterable[Child]]] = {
 
 
 def _rejections(deployment: Deployment) -> Iterable[Child]:
-    rejected = {
-        "max_num_queued_reqs": sum(engine.tally.rejections for engine in deployment.engines),
-        "max_num_queued_tokens": 0,
-    }
-    for reason, count in rejected.items():
-        yield {"model_name": deployment.model, "reason": reason}, count
+    for reason in ("max_num_queued_reqs", "max_num_queued_tokens"):
+        yield {"model_name": deployment.model, "reason": reason}, deployment.admission.rejections[reason]
+
+
+def _adapters(deployment: Deployment) -> Iterable[Child]:
+    """Return a child for every state of the adapters that ever was: vLLM forgets none either."""
+    limit = str(deployment.limits.max_loras or 0)
+    seen = {("", ""): deployment.started_at}
+    for engine in deployment.engines:
+        for adapters, at in engine.adapters.items():
+            seen[adapters] = max(at, seen.get(adapters, at))
+    for (waiting, running), at in seen.items():
+        labels = {"max_lora": limit, "waiting_lora_adapters": waiting, "running_lora_adapters": running}
+        yield labels, at
 
 
 def _http_requests(deployment: Deployment) -> Iterable[Child]:
-    for (path, status), count in deployment.http.answers.items():
-        yield {"method": "POST", "handler": path, "status": status}, count
+    for (method, handler, status), count in deployment.http.answers.items():
+        yield {"method": method, "handler": handler, "status": status}, count
 
 
-def _by_path(attribute: str) -> Callable[[Deployment], Iterable[Child]]:
+def _http_seconds(deployment: Deployment) -> Iterable[Child]:
+    for (method, handler), histogram in deployment.http.seconds.items():
+        yield {"method": method, "handler": handler}, histogram
+
+
+def _http_bytes(attribute: str) -> Callable[[Deployment], Iterable[Child]]:
     def read(deployment: Deployment) -> Iterable[Child]:
-        by_path: Mapping[str, Histogram] = getattr(deployment.http, attribute)
-        for path, histogram in by_path.items():
-            yield {"method": "POST", "handler": path}, histogram
+        found: Mapping[str, Histogram] = getattr(deployment.http, attribute)
+        for handler, histogram in found.items():
+            yield {"handler": handler}, histogram
 
     return read
 
 
 _SERVER: Mapping[str, Callable[[Deployment], Iterable[Child]]] = {
-    "lora": lambda _: [(_NO_LORA, 1.0)],
+    "lora": _adapters,
     "admission_rejections": _rejections,
     "http_requests": _http_requests,
-    "http_duration": _by_path("seconds"),
+    "http_duration": _http_seconds,
     "http_duration_highr": lambda deployment: [({}, deployment.http.all_seconds)],
-    "http_request_size": _by_path("request_bytes"),
-    "http_response_size": _by_path("response_bytes"),
+    "http_request_size": _http_bytes("request_bytes"),
+    "http_response_size": _http_bytes("response_bytes"),
 }

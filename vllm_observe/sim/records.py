@@ -11,7 +11,7 @@ from vllm_observe.model import EdgeRecord, EngineRecord, EngineSample, EngineSta
 from vllm_observe.sim.http_tally import status_of
 from vllm_observe.sim.requests import End, Ended
 
-__all__ = ["edge_record", "engine_record", "line", "records", "sample_at"]
+__all__ = ["edge_record", "engine_record", "line", "middleware_record", "records", "sample_at"]
 
 _OUTCOMES = {
     End.STOP: Outcome.OK,
@@ -20,8 +20,10 @@ _OUTCOMES = {
     End.REFUSED: Outcome.REJECTED,
     End.INVALID: Outcome.ERROR,
     End.FAILED: Outcome.ERROR,
+    End.BROKEN: Outcome.ERROR,
 }
-_ERRORS = {End.INVALID: "BadRequestError", End.FAILED: "EngineDeadError"}
+_ERRORS = {End.INVALID: "BadRequestError", End.FAILED: "EngineDeadError", End.BROKEN: "InternalServerError"}
+_FAILED = 400  # the first HTTP status of a failure
 _PREFIXES = {"/v1/chat/completions": ("chatcmpl-", ""), "/v1/completions": ("cmpl-", "-0")}
 
 
@@ -38,7 +40,7 @@ def edge_record(ended: Ended, *, epoch: float, model: str) -> EdgeRecord:
     return EdgeRecord(
         ts=epoch + ended.at,
         request_id=arrival.request_id,
-        outcome=_OUTCOMES[ended.end],
+        outcome=Outcome.TIMEOUT if _gave_up(ended) else _OUTCOMES[ended.end],
         session_id=arrival.session_id,
         profile=arrival.profile,
         client=arrival.client,
@@ -54,6 +56,38 @@ def edge_record(ended: Ended, *, epoch: float, model: str) -> EdgeRecord:
         cached_tokens=ended.cached_tokens if ended.finished else None,
         max_tokens=arrival.max_tokens,
     )
+
+
+def middleware_record(ended: Ended, *, epoch: float) -> EdgeRecord:
+    """Tell of a request as the middleware inside vLLM did: of the server's time, by its path and headers.
+
+    A client's time limit is its own affair: here it is one that left.
+    """
+    arrival, first = ended.arrival, ended.first_token_at
+    reached = min(arrival.reaches_engine_at, ended.at)
+    status = status_of(ended)
+    streamed = arrival.stream and first is not None
+    return EdgeRecord(
+        ts=epoch + ended.at,
+        request_id=arrival.request_id,
+        outcome=_OUTCOMES[ended.end],
+        session_id=arrival.session_id,
+        profile=arrival.profile,
+        client=arrival.client,
+        path=arrival.path,
+        stream=arrival.stream if status is not None and status < _FAILED else None,
+        status=status,
+        error=_ERRORS.get(ended.end),
+        duration_s=ended.at - reached,
+        ttft_s=first - reached if streamed and first is not None else None,
+        prompt_tokens=ended.prompt_tokens if ended.finished else None,
+        completion_tokens=ended.output_tokens if ended.finished else None,
+        cached_tokens=ended.cached_tokens if ended.finished else None,
+    )
+
+
+def _gave_up(ended: Ended) -> bool:
+    return ended.end is End.LEFT and ended.arrival.times_out
 
 
 def engine_record(ended: Ended, *, epoch: float) -> EngineRecord | None:

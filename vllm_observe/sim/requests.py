@@ -23,7 +23,8 @@ class Hold(Enum):
     BUDGET = "token_budget"
     DEFERRED = "deferred"  # a KV transfer, a grammar, an adapter: nothing that capacity would mend
     STEP = "step"  # nothing but the end of the step that was under way
-    ASLEEP = "asleep"  # the engine does nothing: it sleeps or hangs
+    ASLEEP = "asleep"  # the engine sleeps
+    HUNG = "hung"  # the engine hangs
 
 
 class End(Enum):
@@ -35,6 +36,7 @@ class End(Enum):
     REFUSED = "refused"  # a queue limit, or no engine that would take it
     INVALID = "invalid"  # longer than the model's context
     FAILED = "failed"  # its engine died, or was dead
+    BROKEN = "broken"  # the HTTP side failed it before an engine saw it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,10 +52,13 @@ class Arrival:
     output_tokens: int
     max_tokens: int | None = None
     priority: int = 0  # lower goes first, as in vLLM
+    adapter: str | None = None  # the LoRA adapter that it is for
     output_name: str | None = None  # the content of the answer, for a next turn's prompt
     deferred_s: float = 0.0  # waits so long in the queue for something else than capacity
     outside_s: float = 0.0  # passes so long before the engine hears of it
     leaves_after_s: float = math.inf  # the client's patience, from ``at``
+    times_out: bool = False  # when it leaves, it is for a time limit of its own, and its log says so
+    attempt: int = 1  # more for a retry, which has the id of the first
     stream: bool = True
     path: str = "/v1/chat/completions"
     session_id: str | None = None
@@ -120,7 +125,9 @@ class Live:
     preempted_at: float | None = None
     lost_s: float = 0.0  # from each preemption to the next token
     lost_before_first_s: float = 0.0
-    held_from: Mapping[Hold, float] = field(default_factory=dict)
+    hung_before_first_s: float = 0.0
+    held_from: Mapping[Hold, float] | None = None  # where the totals of ``Holds`` stood when it came
+    ready_from: Mapping[Hold, float] | None = None  # and when nothing but capacity held it any more
     held: dict[Hold, float] = field(default_factory=dict)
 
     @classmethod
@@ -143,7 +150,8 @@ class Ended:
     """All there is to know of a request that ended, of its engine's part none where it had none.
 
     ``running``, ``waiting`` and ``kv_usage`` are the engine's own at that moment; ``ideal_decode_s``
-    is what its output would have taken alone on sound hardware.
+    is what its output would have taken alone on sound hardware; ``hung_s`` is for how long of its life
+    its engine hung. ``status`` is what a dead engine's server answered, where that is no 500.
     """
 
     arrival: Arrival
@@ -161,10 +169,13 @@ class Ended:
     held: Mapping[Hold, float] = field(default_factory=dict)
     lost_s: float = 0.0
     lost_before_first_s: float = 0.0
+    hung_s: float = 0.0
+    hung_before_first_s: float = 0.0
     ideal_decode_s: float = 0.0
     running: int = 0
     waiting: int = 0
     kv_usage: float = 0.0
+    status: int | None = None
 
     @property
     def finished(self) -> bool:

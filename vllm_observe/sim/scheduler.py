@@ -2,8 +2,8 @@
 
 As vLLM's: those that run come first, a token for each that decodes, then the rest of a prompt; who
 needs a block that is not there throws out the last that was admitted, to be computed again later;
-whoever waits is admitted with what is left of slots, tokens and blocks, and the first for whom
-something is missing holds back all behind it.
+whoever waits is admitted with what is left of slots, tokens and blocks, if there are blocks for all
+that it has to compute first; and the first for whom something is missing holds back all behind it.
 
 A step costs what changes in it, not what runs: a request that decodes is entered in two calendars,
 for the step in which it needs another block and for the one in which it ends.
@@ -36,17 +36,30 @@ class EngineLimits:
     chunked_prefill: bool = True
     prefix_caching: bool = True
     priority_scheduling: bool = False
-    max_num_queued_reqs: int | None = None
+    max_num_queued_reqs: int | None = None  # of all ranks together: those that run or wait
+    max_num_queued_tokens: int | None = None  # of all ranks together: of prompts without a first token
+    max_num_active_seqs: int | None = None
+    max_loras: int | None = None  # adapters in a batch; ``None`` without LoRA
 
     def __post_init__(self) -> None:
-        if min(self.max_num_seqs, self.max_num_batched_tokens, self.num_gpu_blocks, self.block_size) < 1:
+        sizes = (self.max_num_seqs, self.max_num_batched_tokens, self.max_model_len)
+        if min(*sizes, self.num_gpu_blocks, self.block_size, self.slots, self.max_loras or 1) < 1:
             raise ValueError("every limit is at least 1")
+        if min(self.max_num_queued_reqs or 0, self.max_num_queued_tokens or 0) < 0:
+            raise ValueError("a limit of the queue is at least 0")
         if self.num_gpu_blocks * self.block_size < self.max_model_len:
             raise ValueError("the KV cache does not hold one request of max_model_len")
         if self.max_num_batched_tokens < self.max_num_seqs:
             raise ValueError("max_num_batched_tokens is less than max_num_seqs")
         if not self.chunked_prefill and self.max_num_batched_tokens < self.max_model_len:
             raise ValueError("without chunked prefill max_num_batched_tokens must be at least max_model_len")
+        if self.slots > self.max_num_seqs:
+            raise ValueError("max_num_active_seqs is more than max_num_seqs")
+
+    @property
+    def slots(self) -> int:
+        """Requests that can run at once."""
+        return self.max_num_seqs if self.max_num_active_seqs is None else self.max_num_active_seqs
 
 
 @dataclass(slots=True)
@@ -97,6 +110,10 @@ class Scheduler:
     def has_work(self) -> bool:
         """Whether anybody runs or waits."""
         return bool(self.running) or len(self.waiting) > 0
+
+    def could_step(self, now: float) -> bool:
+        """Say whether a step can begin: somebody runs, or can be admitted."""
+        return bool(self.running) or self.waiting.head(now) is not None
 
     # --- Before a step
 
@@ -159,7 +176,7 @@ class Scheduler:
     def _admit(self, now: float, budget: int, step: Step) -> Hold | None:
         """Admit those that wait until something is missing; return what."""
         while (live := self.waiting.head(now)) is not None:
-            if len(self.running) >= self.limits.max_num_seqs:
+            if len(self.running) >= self.limits.slots:
                 return Hold.SLOTS if self._has_room_for(live) else Hold.SLOTS_AND_KV
             if step.preempted:
                 return Hold.KV
@@ -171,9 +188,10 @@ class Scheduler:
             tokens = min(budget, wanted - computed)
             if tokens < wanted - computed and not self.limits.chunked_prefill:
                 return Hold.BUDGET
-            fresh = self._blocks_for(computed + tokens) - hits
-            if not self.pool.take(live.holding, live.keys[:hits], fresh):
+            cached = live.keys[:hits]
+            if not self.pool.fits(cached, self._blocks_for(wanted) - hits):
                 return Hold.KV
+            self.pool.take(live.holding, cached, self._blocks_for(computed + tokens) - hits)
             self.waiting.pop()
             self._start(live, computed, step)
             self._compute(live, tokens, step)

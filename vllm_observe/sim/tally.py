@@ -62,7 +62,6 @@ class Tally:
         self.prefix_queries = 0
         self.prefix_hits = 0
         self.preemptions = 0
-        self.rejections = 0
         self.finished: Counter[str] = Counter()
         self.step_tokens, self.computed_step_tokens = of("step_tokens"), of("step_tokens")
         self.ttft, self.itl, self.tpot, self.e2e = of("ttft"), of("itl"), of("tpot"), of("e2e")
