@@ -1,0 +1,1 @@
+"""Boards drawn from live data without Grafana: the one package that needs matplotlib."""
