@@ -1,4 +1,4 @@
-"""Joining requests of two records each, beside reading their lines with the standard library.
+"""Joining requests of two records each and judging them, beside reading their lines with the standard library.
 
 Run ``pytest tests/bench/test_bench_join.py``: the numbers in brackets are ratios within the group,
 measured in one run.
@@ -7,10 +7,16 @@ measured in one run.
 from __future__ import annotations
 
 import json
+from functools import partial
 
 import pytest
 
-from support.joins import Desk, edge, engine, sample
+from support.joins import Desk, T, edge, engine, sample
+from vllm_observe.engine.history import History
+from vllm_observe.join.causes import Classifier
+from vllm_observe.join.usual import Usual
+from vllm_observe.model import Limits, ServiceClass
+from vllm_observe.thresholds import TARGETS
 
 REQUESTS = 5_000
 ID = "3f0c9a52-7d1e-4b8a-9c55-{:012x}"
@@ -26,11 +32,26 @@ ENGINE_LINE = (
 )
 
 
+class Known:
+    """The product's own history of the engine, as its tracker gives it."""
+
+    def __init__(self, history):
+        self.samples_between = history.between
+        self.sample_before = partial(history.before, max_age=15.0)
+
+
 def records():
     for i in range(REQUESTS):
         name = ID.format(i)
         yield edge(
-            name, start=i / 100, took=1.9, ttft_s=0.2, completion_tokens=100, session_id="s", model="tiny"
+            name,
+            start=i / 100,
+            took=1.9,
+            ttft_s=0.2,
+            prompt_tokens=418,
+            completion_tokens=100,
+            session_id="s",
+            model="tiny",
         )
         yield engine(
             f"chatcmpl-{name}",
@@ -39,7 +60,10 @@ def records():
             queue_s=0.1,
             prefill_s=0.1,
             decode_s=1.5,
+            completion_tokens=100,
+            cached_tokens=384,
             model="tiny",
+            engine="0",
         )
 
 
@@ -51,11 +75,19 @@ def test_the_standard_library_reads_their_lines(benchmark):
 
 
 @pytest.mark.benchmark(group="5000 requests")
-def test_join(benchmark):
+def test_join_and_name_the_cause(benchmark):
     parts = list(records())
-    samples = [sample(5.0 * i, running=8, waiting=3) for i in range(12)]
+    history = History(keep=900.0, max_samples=20_000)
+    for scrape in range(-60, 12):
+        history.scraped(T + 5.0 * scrape, [sample(5.0 * scrape, running=8, waiting=3)])
+    classify = Classifier(
+        targets=TARGETS[ServiceClass.INTERACTIVE],
+        limits_for=lambda _: Limits(max_num_seqs=8),
+        usual=lambda _: Usual(duration_s=2.0),
+    )
 
     def join():
-        assert len(Desk(*samples, max_pending=2 * REQUESTS).join(*parts)) == REQUESTS
+        desk = Desk(classify=classify, max_pending=2 * REQUESTS, history=Known(history))
+        assert len(desk.join(*parts)) == REQUESTS
 
     benchmark.pedantic(join, rounds=5, warmup_rounds=1)

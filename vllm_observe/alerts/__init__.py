@@ -1,0 +1,1 @@
+"""Prometheus rules and Alertmanager routes as data: rendered into alerts/."""

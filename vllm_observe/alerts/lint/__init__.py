@@ -1,0 +1,1 @@
+"""Lint Prometheus rules: what ``promtool check rules`` passes, and what can never fire all the same."""
