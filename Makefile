@@ -16,16 +16,22 @@ PIP := $(VENV)/bin/python -m pip --disable-pip-version-check --no-input
 INSTALLED := $(VENV)/.installed
 PYTEST_ARGS ?=
 VLLM_RELEASE ?= 0.32.0
+FUZZ_ARGS ?=
+DEMO_ARGS ?=
+# They load a server whose requests the other tests count, so they get one of their own.
+BOARDS := tests/real_vllm/test_boards.py
+QUIET_ONLY := tests/real_vllm/test_alerts.py tests/real_vllm/test_simulator.py
+SIDECAR_PAGE := tests/golden/exporter/vllm-0.32.0-saturated.prom.om
 
-.PHONY: help install demo test test-vllm test-plugin bench lint format check docs lock build clean
+.PHONY: help install demo test test-vllm test-vllm-quiet bench fuzz lint format check docs lock build clean
 
 help: ## say what the verbs are
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
 
 install: $(INSTALLED) ## make .venv with this package and all that develops it
 
-demo: $(INSTALLED) ## run the sidecar on a recorded vLLM: nothing else is needed
-	$(VENV)/bin/vllm-observe demo
+demo: $(INSTALLED) ## see a simulated vLLM get into trouble, and the sidecar name it; DEMO_ARGS="--list"
+	$(VENV)/bin/vllm-observe demo $(DEMO_ARGS)
 
 test: $(INSTALLED) ## run the tests; installs Prometheus's programs for them where it may
 	@sh scripts/install_prometheus.sh
@@ -35,15 +41,20 @@ test-vllm: $(INSTALLED) ## test with a real vLLM: installs it once, about 4 GB a
 	@sh scripts/install_prometheus.sh
 	$(VENV)/bin/python scripts/real_vllm.py install --release $(VLLM_RELEASE)
 	VLLM_RELEASE=$(VLLM_RELEASE) $(RUN) pytest --timeout=600 tests/real_vllm \
-		--ignore=tests/real_vllm/test_plugin.py $(PYTEST_ARGS)
+		$(addprefix --ignore=,$(QUIET_ONLY) $(BOARDS)) $(PYTEST_ARGS)
+	VLLM_RELEASE=$(VLLM_RELEASE) $(RUN) pytest --timeout=600 $(BOARDS) $(PYTEST_ARGS)
 
-# Apart from test-vllm until it is known why vLLM now and then serves a crowd one by one with the plugin.
-test-plugin: $(INSTALLED) ## test the plugin inside a real vLLM
+# They measure queues and alerts in real time: another load on the machine changes what they see.
+test-vllm-quiet: $(INSTALLED) ## test what a real vLLM does over time; on a machine that does nothing else
+	@sh scripts/install_prometheus.sh
 	$(VENV)/bin/python scripts/real_vllm.py install --release $(VLLM_RELEASE)
-	VLLM_RELEASE=$(VLLM_RELEASE) $(RUN) pytest --timeout=600 tests/real_vllm/test_plugin.py $(PYTEST_ARGS)
+	VLLM_RELEASE=$(VLLM_RELEASE) $(RUN) pytest --timeout=600 $(QUIET_ONLY) $(PYTEST_ARGS)
 
 bench: $(INSTALLED) ## measure how fast parsing, joining and rendering are
 	$(RUN) pytest --timeout=600 tests/bench $(PYTEST_ARGS)
+
+fuzz: $(INSTALLED) ## feed 240,000 mutated inputs to all that reads what others wrote: some minutes
+	$(VENV)/bin/python scripts/fuzz.py --inputs 240000 $(FUZZ_ARGS)
 
 lint: $(INSTALLED) ## check style, types, layers and rendered files; changes nothing
 	$(RUN) ruff check .
@@ -51,6 +62,9 @@ lint: $(INSTALLED) ## check style, types, layers and rendered files; changes not
 	$(RUN) mypy
 	$(VENV)/bin/lint-imports
 	$(VENV)/bin/python scripts/render_docs.py --check
+	$(VENV)/bin/vllm-observe render-dashboards --check
+	$(VENV)/bin/vllm-observe render-alerts --check
+	$(VENV)/bin/vllm-observe check-rules alerts/rules --strict --level warning --exposition $(SIDECAR_PAGE)
 
 format: $(INSTALLED) ## put the code into its form
 	$(RUN) ruff check --fix .
@@ -58,8 +72,10 @@ format: $(INSTALLED) ## put the code into its form
 
 check: lint test ## lint and test
 
-docs: $(INSTALLED) ## render the parts of the documentation that are made from the code
+docs: $(INSTALLED) ## render what is made from the code: pages of docs/, dashboards/, alerts/
 	$(VENV)/bin/python scripts/render_docs.py
+	$(VENV)/bin/vllm-observe render-dashboards
+	$(VENV)/bin/vllm-observe render-alerts
 
 lock: $(INSTALLED) ## move the locked versions to the newest
 	$(RUN) uv pip compile --quiet --upgrade --universal --python-version 3.10 --generate-hashes \

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Installs promtool, Prometheus, amtool and Alertmanager, which some tests run, as Debian packages.
+# Installs promtool, Prometheus, amtool, Alertmanager, nginx and logrotate, which some tests run, as Debian
+# packages.
 # Starts none of them. Where it may not install, it says how and lets the caller go on; with CI set
 # (to anything) a missing program is an error.
 set -eu
@@ -9,6 +10,8 @@ missing() {
         command -v "$program" >/dev/null || printf '%s ' "$program"
     done
     command -v alertmanager >/dev/null || command -v prometheus-alertmanager >/dev/null || printf 'alertmanager '
+    command -v nginx >/dev/null || [ -x /usr/sbin/nginx ] || printf 'nginx '
+    command -v logrotate >/dev/null || [ -x /usr/sbin/logrotate ] || printf 'logrotate '
 }
 
 lacking=$(missing)
@@ -25,13 +28,13 @@ if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
         chmod 755 "$policy"
     fi
     { apt-get update -qq &&
-        DEBIAN_FRONTEND=noninteractive apt-get install -qq --no-install-recommends prometheus prometheus-alertmanager; } \
+        DEBIAN_FRONTEND=noninteractive apt-get install -qq --no-install-recommends prometheus prometheus-alertmanager nginx-light logrotate; } \
         </dev/null >/dev/null || echo "install_prometheus: apt-get failed; its own words are above" >&2
     lacking=$(missing)
     [ -n "$lacking" ] || exit 0
 fi
 
 echo "install_prometheus: missing: ${lacking}— the tests that need them will not run. To have them:" >&2
-echo "  as root on Debian or Ubuntu: apt-get install prometheus prometheus-alertmanager" >&2
-echo "  elsewhere: put the programs of Prometheus's and Alertmanager's releases on the PATH" >&2
+echo "  as root on Debian or Ubuntu: apt-get install prometheus prometheus-alertmanager nginx-light logrotate" >&2
+echo "  elsewhere: put nginx, logrotate and the programs of Prometheus's and Alertmanager's releases on the PATH" >&2
 [ -z "${CI:-}" ]

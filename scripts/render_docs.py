@@ -1,4 +1,4 @@
-"""Write docs/metrics.md from the tables in vllm_observe/signals, or check that it is up to date."""
+"""Write the pages of docs/ that are made from the code, or check that they are up to date."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from vllm_observe.alerts import guide as alerts
+from vllm_observe.dashboards import guide
 from vllm_observe.signals import NEWEST, OLDEST, OWN, SIGNALS, OwnMetric, Signal
 
-METRICS = Path(__file__).resolve().parent.parent / "docs" / "metrics.md"
+DOCS = Path(__file__).resolve().parent.parent / "docs"
 
 HEAD = f"""# Metrics
 
@@ -90,21 +92,28 @@ def metrics_page() -> str:
     return f"{HEAD}\n{vllm}{OWN_HEAD}\n{own}"
 
 
+def pages() -> dict[str, str]:
+    """Return every page by its path within docs/."""
+    boards = {f"dashboards/{name}": page for name, page in guide.pages().items()}
+    return {"metrics.md": metrics_page(), "alerts.md": alerts.page(), **boards}
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Write the page, or with ``--check`` compare it; return the exit code."""
+    """Write the pages, or with ``--check`` compare them; return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--output", type=Path, default=METRICS, help="the file (default: docs/metrics.md)")
-    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 where the file differs")
+    parser.add_argument("--output", type=Path, default=DOCS, help="the folder (default: docs)")
+    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 where a page differs")
     options = parser.parse_args(arguments)
-    page = metrics_page()
+    made = {options.output / name: page for name, page in pages().items()}
     if not options.check:
-        options.output.parent.mkdir(parents=True, exist_ok=True)
-        options.output.write_text(page, encoding="utf-8")
+        for path, page in made.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(page, encoding="utf-8")
         return 0
-    if options.output.exists() and options.output.read_text(encoding="utf-8") == page:
-        return 0
-    print(f"{options.output} is out of date: run scripts/render_docs.py", file=sys.stderr)
-    return 1
+    differing = [path for path, page in made.items() if not path.exists() or path.read_text("utf-8") != page]
+    for path in differing:
+        print(f"{path} is out of date: run scripts/render_docs.py", file=sys.stderr)
+    return 1 if differing else 0
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What the README promises is there: settings, flags, metrics, commands."""
+"""What the README and the list of settings promise is there: settings, flags, metrics, commands."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from vllm_observe.signals import OWN
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+SETTINGS = (ROOT / "docs/settings.md").read_text(encoding="utf-8")
 COMMANDS = get_command(app).commands
 
 
@@ -21,7 +22,7 @@ COMMANDS = get_command(app).commands
     "name", [*Settings.model_fields, *ListenerSecurity.model_fields, *RequestLog.model_fields]
 )
 def test_every_setting_is_told(name):
-    assert f"`{name}`" in README or f"{name}:" in README
+    assert f"`{name}`" in SETTINGS or f"{name}:" in SETTINGS
 
 
 def test_every_flag_of_the_exporter_is_a_setting():
@@ -43,9 +44,7 @@ def test_every_command_that_is_shown_exists():
 
 
 def test_the_yaml_that_is_shown_is_a_configuration(tmp_path):
-    (block,) = [
-        block for block in re.findall(r"```yaml\n(.*?)```", README, re.DOTALL) if "request_logs" in block
-    ]
+    (block,) = re.findall(r"```yaml\n(.*?)```", SETTINGS, re.DOTALL)
     config = tmp_path / "sidecar.yaml"
     config.write_text(block)
     (log,) = load_settings(config=config).request_logs
