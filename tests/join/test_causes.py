@@ -8,7 +8,7 @@ from vllm_observe.join.causes import Classifier
 from vllm_observe.join.merge import merge
 from vllm_observe.join.surroundings import surroundings
 from vllm_observe.join.usual import Usual
-from vllm_observe.model import Cause, Limits, Outcome
+from vllm_observe.model import Cause, EngineState, Limits, Outcome
 from vllm_observe.thresholds import Targets
 
 CHAT = Targets(ttft=2.5, tpot=0.1)
@@ -203,6 +203,41 @@ def test_what_was_waited_for_is_unknown_without_samples():
         Cause.UNKNOWN,
         "waited 3.1 s of 4.0 s; no engine sample tells why",
     )
+
+
+@pytest.mark.parametrize(
+    ("state", "named", "numbers"),
+    [
+        (
+            EngineState(running=1, waiting=6, waiting_capacity=0, waiting_deferred=6, kv_usage=0.1),
+            Cause.QUEUE_DEFERRED,
+            "6 were held back by a KV transfer, a LoRA slot or a grammar; 1 of 8 slots was taken; 6 were waiting",
+        ),
+        (
+            EngineState(running=8, waiting=16, kv_usage=0.5),
+            Cause.QUEUE_SLOTS,
+            "8 of 8 slots were taken; 16 were waiting",
+        ),
+        (
+            EngineState(running=1, waiting=0, kv_usage=0.1),
+            Cause.UNKNOWN,
+            "2 of 8 slots were taken; 0 were waiting",
+        ),
+    ],
+)
+def test_a_wait_between_two_samples_is_told_by_what_the_engine_said_as_the_request_ended(
+    state, named, numbers
+):
+    part = phases(queue=0.6, decode=0.1, state=state)
+    evidence = classify(
+        edge(took=0.8, ttft_s=0.7), engines=[part], samples=[quiet(-0.2)], targets=Targets(0.5, 1)
+    )
+    assert (evidence.cause, evidence.text) == (named, f"waited 600 ms of 800 ms; {numbers}")
+
+
+def test_what_a_sample_says_of_a_wait_is_believed_before_what_was_said_at_the_requests_end():
+    part = phases(queue=3.1, state=EngineState(running=1, waiting=3, waiting_capacity=0, waiting_deferred=3))
+    assert cause(edge(took=4, ttft_s=3.3), engines=[part], samples=[crowd(1)]) is Cause.QUEUE_SLOTS
 
 
 def test_without_a_known_limit_an_engine_that_never_runs_more_is_at_it():

@@ -114,7 +114,13 @@ def test_a_finished_request_becomes_an_engine_record(watch, records):
         "cached_tokens": 16,
         "preemptions": 0,
         "max_tokens": 5,
-        "state": {"running": 7, "waiting": 4, "kv_usage": 0.5263},
+        "state": {
+            "running": 7,
+            "waiting": 4,
+            "kv_usage": 0.5263,
+            "waiting_capacity": 3,
+            "waiting_deferred": 1,
+        },
     }
     assert decode(json.dumps(record).encode()).started_at == 1_799_999_998.5
 

@@ -17,6 +17,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from support import cores
+from support.cores import kept_to
 from support.load import App
 from support.programs import free_port, running, tail
 from support.prometheus import Prometheus, prometheus_for
@@ -60,6 +62,13 @@ class Restart:
 
     down_at: float
     act: Act
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _leave_vllm_its_core() -> Iterator[None]:
+    """Run the tests, and whatever they start beside vLLM, on the other cores."""
+    with kept_to(cores.WATCHERS):
+        yield
 
 
 @pytest.fixture(scope="session", autouse=True)

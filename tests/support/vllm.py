@@ -10,6 +10,8 @@ from pathlib import Path
 import requests
 from prometheus_client.parser import text_string_to_metric_families
 
+from support import cores
+from support.cores import kept_to
 from support.programs import Program, free_port
 
 SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "real_vllm.py"
@@ -21,7 +23,7 @@ def install_vllm(release: str) -> None:
 
 
 class VllmServer:
-    """A vLLM server with the tiny model, at one port for all its lives.
+    """A vLLM server with the tiny model, at one port for all its lives and on a core of its own.
 
     Args:
         release: the release, as ``scripts/real_vllm.py`` knows it.
@@ -38,8 +40,9 @@ class VllmServer:
         self._program: Program | None = None
 
     def start(self, *, within: float = 300.0) -> None:
-        """Start it and wait until it serves: 40 s for 0.32.0 on two idle cores."""
-        self._program = Program(self._command, log=self._log)
+        """Start it and wait until it serves: 20 to 40 s for 0.32.0 on an idle core."""
+        with kept_to(cores.VLLM):
+            self._program = Program(self._command, log=self._log)
         self._program.wait_for(f"{self.url}/health", within=within)
 
     def stop(self) -> None:

@@ -8,15 +8,16 @@ a long prompt from a slow network. What cannot be decided is ``unknown``.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from vllm_observe.join.attempts import engine_start
 from vllm_observe.join.pressure import LimitsFor, Pressure, pressure
 from vllm_observe.join.slowness import Measure, Slowness, in_seconds
-from vllm_observe.join.surroundings import Surroundings, started_at
+from vllm_observe.join.surroundings import Surroundings, at_the_end, started_at
 from vllm_observe.join.targets import engine_tpot_s, tpot_s, ttft_s
 from vllm_observe.join.usual import Usual
-from vllm_observe.model import BindingLimit, Cause, Evidence, JoinedRequest
+from vllm_observe.model import BindingLimit, Cause, EngineSample, Evidence, JoinedRequest
 from vllm_observe.thresholds import PROMPT_LONG_TOKENS, QUEUE_SHARE, Targets
 
 __all__ = ["SlowRequest"]
@@ -89,6 +90,9 @@ class SlowRequest(NamedTuple):
         if wait.limit not in _QUEUES or not wait.sure:  # too short a wait for a sample of its own
             longer = self._pressure_until(self.request.ended_at, waited=True)
             wait = longer if longer.sure or wait.limit not in _QUEUES else wait
+        if wait.limit not in _QUEUES:  # so short a request that no sample saw anybody wait
+            last = self._pressure_of(at_the_end(self.request), waited=True)
+            wait = last if last.limit in _QUEUES else wait
         return Evidence(_cause_of(wait), f"waited {in_seconds(queue)} of {self._total()}; {wait.text}")
 
     def _prefill(self, seconds: float) -> Evidence:
@@ -222,8 +226,10 @@ class SlowRequest(NamedTuple):
         return rate is not None and rate > self.targets.tpot
 
     def _pressure_until(self, when: float, *, waited: bool = False) -> Pressure:
-        samples, start = self.around.until(when), started_at(self.request)
-        return pressure(samples, self.limits_for, since=start, waited=waited)
+        return self._pressure_of(self.around.until(when), waited=waited)
+
+    def _pressure_of(self, samples: Sequence[EngineSample], *, waited: bool) -> Pressure:
+        return pressure(samples, self.limits_for, since=started_at(self.request), waited=waited)
 
     def _total(self) -> str:
         duration = self.request.duration_s

@@ -6,11 +6,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple, Protocol
 
+import msgspec
+
 from vllm_observe.engine.sampling import work_present
 from vllm_observe.join.attempts import engine_start
 from vllm_observe.model import EngineKey, EngineSample, JoinedRequest
 
-__all__ = ["EngineHistory", "Surroundings", "Where", "started_at", "surroundings"]
+__all__ = ["EngineHistory", "Surroundings", "Where", "at_the_end", "started_at", "surroundings"]
 
 #: Which engine is meant: a key; a model's name, for all its engines; ``None``, for all there are.
 Where = EngineKey | str | None
@@ -90,6 +92,20 @@ def _did_nothing(earlier: EngineSample, later: EngineSample) -> bool:
 def started_at(request: JoinedRequest) -> float:
     """When the first part of a request began, in seconds since the Unix epoch."""
     return min([*[edge.started_at for edge in request.edges], *map(engine_start, request.engines)])
+
+
+def at_the_end(request: JoinedRequest) -> list[EngineSample]:
+    """Return what its engines said of themselves as a request ended, as samples of that time, oldest first."""
+    told = [
+        EngineSample(
+            at=part.ts,
+            key=EngineKey(part.model or "", part.engine or ""),
+            **msgspec.structs.asdict(part.state),
+        )
+        for part in request.engines
+        if part.state is not None
+    ]
+    return sorted(told, key=lambda sample: sample.at)
 
 
 def surroundings(history: EngineHistory, request: JoinedRequest) -> Surroundings:

@@ -72,6 +72,8 @@ class EngineState(msgspec.Struct, frozen=True, kw_only=True):
 
     running: float | None = None
     waiting: float | None = None
+    waiting_capacity: float | None = None
+    waiting_deferred: float | None = None
     kv_usage: float | None = None
 
 

@@ -110,7 +110,7 @@ class EngineWatch:
         self._process.sink.put(_known(record))
 
     def _write_finished(self, finished: Iterable[Any], stepped_at: object) -> None:
-        state = _known(_state(self._stats)) or None
+        state = _known(_state(self._stats) | _waiting(self._stats)) or None
         now = self._process.wall()
         at = stepped_at if isinstance(stepped_at, float) and 0 <= now - stepped_at < _STEP_S else now
         for number, request in enumerate(finished):

@@ -72,7 +72,13 @@ _LEVEL = Field(values.level, Annotated[float, Meta(ge=0, le=values.MOST)], check
 _RATIO = Field(values.ratio, Annotated[float, Meta(ge=0, le=1)], checked=True)
 _FLAG = Field(values.flag, bool, checked=True)
 
-_STATE: Table = {"running": _LEVEL, "waiting": _LEVEL, "kv_usage": _RATIO}
+_STATE: Table = {
+    "running": _LEVEL,
+    "waiting": _LEVEL,
+    "waiting_capacity": _LEVEL,
+    "waiting_deferred": _LEVEL,
+    "kv_usage": _RATIO,
+}
 _StateWire = wire_type("StateWire", _STATE)
 
 
