@@ -130,7 +130,7 @@ def _inhibition(mute: tuple[str, str, list[str]]) -> dict[str, Any]:
     return {
         "source_matchers": [f'alertname="{source}"'],
         "target_matchers": [f'alertname=~"{targets}"', f'alertname!="{source}"'],
-        "equal": equal,
+        "equal": list(equal),  # one of its own: of a list that stands twice YAML writes the second as an anchor
     }
 
 
