@@ -130,7 +130,9 @@ def _inhibition(mute: tuple[str, str, list[str]]) -> dict[str, Any]:
     return {
         "source_matchers": [f'alertname="{source}"'],
         "target_matchers": [f'alertname=~"{targets}"', f'alertname!="{source}"'],
-        "equal": list(equal),  # one of its own: of a list that stands twice YAML writes the second as an anchor
+        "equal": list(
+            equal
+        ),  # one of its own: of a list that stands twice YAML writes the second as an anchor
     }
 
 
