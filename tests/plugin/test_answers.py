@@ -1,10 +1,13 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
 from vllm_observe.plugin.answers import error_type, failure, has_token
+
+CAPTURES = Path(__file__).parents[1] / "data" / "captures"
 
 
 def event(data, name=None):
@@ -97,7 +100,15 @@ def test_a_piece_from_the_middle_of_a_body_is_no_error():
         (b'{"error":{"message":"the \\"type\\":\\"x\\"","type":"NotFoundError"}}', "NotFoundError"),
         (b'{"error":{"type":"not a code, but words of a user"}}', None),
         (b'{"error":"Unauthorized"}', None),
+        (rb'{"error":{"message":"no \"message\":\"EngineCore encountered an issue","type":"BadR"}}', "BadR"),
     ],
 )
 def test_an_error_is_known_by_its_type_and_never_its_message(body, expected):
     assert error_type(body) == expected
+
+
+@pytest.mark.parametrize("name", ["completions.http", "not-stream.http", "stream.http"])
+def test_a_dead_engine_is_told_from_any_other_failure_by_what_a_real_vllm_answers(name):
+    answer = (CAPTURES / "vllm-0.16.0-engine-dead" / name).read_bytes()
+    assert b'"type":"InternalServerError"' in answer
+    assert error_type(answer) == "EngineDeadError"

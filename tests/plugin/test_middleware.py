@@ -261,7 +261,7 @@ def test_an_error_under_200_is_no_good_end(server, clock, headers):
     server.call(answers(clock, *([TOKEN, event, DONE] if headers is EVENTS else [error]), headers=headers))
     assert server.record["status"] == 200
     assert server.record["outcome"] == "error"
-    assert server.record["error"] == "InternalServerError"
+    assert server.record["error"] == "EngineDeadError"
 
 
 @pytest.mark.parametrize("answer", ["not-stream", "stream", "completions"])
@@ -271,7 +271,7 @@ def test_what_a_dead_engine_answers_under_200_is_an_error(server, clock, answer)
     headers = [tuple(line.split(b": ", 1)) for line in lines]
     server.call(answers(clock, body, status=int(status.split()[1]), headers=headers))
     assert server.record["status"] == 200
-    assert (server.record["outcome"], server.record["error"]) == ("error", "InternalServerError")
+    assert (server.record["outcome"], server.record["error"]) == ("error", "EngineDeadError")
 
 
 def test_the_engines_abort_is_no_good_end(server, clock):

@@ -23,6 +23,8 @@ _FAILED_BODY = re.compile(rb'\s*\{\s*"(?:error"\s*:\s*[^n\s]|object"\s*:\s*"erro
 # A response has no reason but a status; "failed" is also what a tool's call in it may be.
 _CUT_OFF = re.compile(rb'"(?:finish_reason":\s?"(abort|error)|status":\s?"cancelled)"')
 _TYPE = re.compile(rb'"type":\s*"([A-Za-z0-9_.:-]{1,64})"')
+# vLLM gives its clients one type for all that goes wrong in it. Only these words tell an engine that is dead.
+_ENGINE_DEAD = re.compile(rb'"message":\s*"EngineCore encountered an issue\b')
 
 
 def has_token(chunk: bytes, *, is_response: bool) -> bool:
@@ -64,6 +66,8 @@ def failure(chunk: bytes, *, streams: bool, first: bool) -> str | None:
 
 
 def error_type(chunk: bytes) -> str | None:
-    """Return the type that an error's body or event names; never its message."""
+    """Return the type that an error's body or event names, vLLM's own for a dead engine; never its message."""
+    if _ENGINE_DEAD.search(chunk):
+        return "EngineDeadError"
     found = _TYPE.search(chunk)
     return found[1].decode() if found else None
