@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 import requests
 import schemathesis
@@ -16,7 +17,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from support.joins import T
+from support.joins import T, edge
 from support.looks import page, seen
 from support.stores import NOW, engine_only, open_store, put, request
 from vllm_observe.clock import ManualClock
@@ -86,6 +87,23 @@ def test_requests_are_listed_newest_first_with_every_designed_field(store, api):
     assert newest["finish_reason"] == "stop"
     assert oldest["cause"] is None
     assert oldest["session_id"] is None
+
+
+@pytest.mark.parametrize(
+    ("outcome", "statuses", "shown"),
+    [
+        (Outcome.ERROR, (502, 200), 502),
+        (Outcome.ERROR, (200, 502), 502),  # which of two that took alike is the outer one cannot be known
+        (Outcome.OK, (200, 503), 200),  # tried again within: the user saw none of it
+        (Outcome.ABORT, (None, 499), 499),
+        (Outcome.ERROR, (None, 200), 200),
+    ],
+)
+def test_the_status_is_the_one_that_tells_of_the_failure(store, api, outcome, statuses, shown):
+    edges = tuple(edge("a", status=status) for status in statuses)
+    put(store, msgspec.structs.replace(request("a", outcome=outcome), edges=edges))
+    (only,) = api("/api/v1/requests").json()["requests"]
+    assert only["status"] == shown
 
 
 def test_what_is_not_known_is_null(store, api):

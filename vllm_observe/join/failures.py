@@ -30,7 +30,7 @@ def failure(request: JoinedRequest, *, engine_down: Callable[[JoinedRequest], bo
     if request.outcome is Outcome.ABORT:
         return _aborted(request)
     if request.outcome is Outcome.REJECTED:
-        return Evidence(Cause.REJECTED, f"refused{_with(_status(request))}{_after(request)}")
+        return Evidence(Cause.REJECTED, f"refused{_with(request.status)}{_after(request)}")
     if request.outcome is Outcome.ERROR:
         return _error(request, engine_down=engine_down)
     return None
@@ -41,7 +41,7 @@ def _aborted(request: JoinedRequest) -> Evidence:
         text = f"the engine aborted it{_after(request)}, as it does when a client leaves"
         return Evidence(Cause.CLIENT_DISCONNECTED, text)
     if all(edge.outcome is Outcome.OK for edge in request.edges):
-        text = f"the engine aborted it, though it was answered{_with(_status(request))}"
+        text = f"the engine aborted it, though it was answered{_with(request.status)}"
         return Evidence(Cause.ENGINE_ERROR, text)
     first = ttft_s(request)
     seen = "before any token" if first is None else f"its first token came after {in_seconds(first)}"
@@ -49,7 +49,7 @@ def _aborted(request: JoinedRequest) -> Evidence:
 
 
 def _error(request: JoinedRequest, *, engine_down: Callable[[JoinedRequest], bool]) -> Evidence:
-    status = _status(request)
+    status = request.status
     how = "failed without an HTTP status" if status is None else f"answered{_with(status)}"
     why = _by_engine(request, status, engine_down=engine_down)
     if why is not None:
@@ -77,12 +77,6 @@ def _by_engine(
 
 def _names_an_engine(error: str | None) -> bool:
     return error is not None and error.rpartition(".")[2] in _ENGINE_ERRORS
-
-
-def _status(request: JoinedRequest) -> int | None:
-    """Return the status that tells of the failure: the outermost that is an error, else the outermost."""
-    known = [edge.status for edge in request.edges if edge.status is not None]
-    return next((status for status in known if status >= _BAD_REQUEST), next(iter(known), None))
 
 
 def _with(status: int | None) -> str:

@@ -13,6 +13,8 @@ from vllm_observe.model.records import EdgeRecord, EngineRecord, Outcome
 
 __all__ = ["Cause", "Claimed", "Evidence", "JoinedRequest", "Parts", "Phases"]
 
+_FAILED = 400  # the first status that tells of a failure
+
 
 class Cause(str, Enum):
     """The one reason that best explains a slow or failed request."""
@@ -135,6 +137,13 @@ class JoinedRequest(msgspec.Struct, frozen=True, kw_only=True):
             (queue + prefill for queue, prefill in waits if queue is not None and prefill is not None),
             default=None,
         )
+
+    @property
+    def status(self) -> int | None:
+        """The HTTP status that the user saw; of a request that did not end well, the outermost that says so."""
+        known = _known(edge.status for edge in self.edges)
+        failed = [status for status in known if status >= _FAILED] if self.outcome is not Outcome.OK else []
+        return _first([*failed, *known])
 
     @property
     def prompt_tokens(self) -> int | None:

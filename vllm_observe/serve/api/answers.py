@@ -190,7 +190,7 @@ def _fields(request: JoinedRequest) -> dict[str, Any]:
         "tokens": Tokens(
             prompt=request.prompt_tokens, cached=request.cached_tokens, completion=request.completion_tokens
         ),
-        "status": next((edge.status for edge in request.edges if edge.status is not None), None),
+        "status": request.status,
         "outcome": request.outcome,
         "finish_reason": next((part.finish_reason for part in request.engines if part.finish_reason), None),
         "cause": None if evidence is None else evidence.cause,
