@@ -24,34 +24,49 @@ def test_a_servers_alert_has_its_own_class_whatever_its_name(
 ):
     labels = f'job="vllm",instance={yaml.safe_dump(instance, default_style=chr(34)).strip()}'
     other = {"batch": "interactive", "interactive": "batch"}[service_class]
-    told = {
-        "rule_files": [str(path) for path in sorted((rules.folder / "rules").glob("*.yaml"))],
-        "evaluation_interval": "1m",
-        "tests": [
+    series = gone(labels, service_class) | {
+        f'vllm_observe_target_info{{job="vllm",instance="b:9809",service_class="{other}"}}': f"1x{MINUTES}"
+    }
+    check(rules, promtool, tmp_path, series, "service_class", [f'service_class="{service_class}"'])
+
+
+@pytest.mark.parametrize("apart", ["cluster", "namespace"])
+def test_a_server_of_the_same_name_elsewhere_lends_no_class(rules, promtool, tmp_path, apart):
+    """Helm gives each namespace's job, and a StatefulSet each cluster's servers, the same names."""
+    same = 'job="vllm",instance="vllm-0:9809"'
+    series = gone(f'{apart}="a",{same}', "batch") | gone(f'{apart}="b",{same}', "interactive")
+    classes = [f'{apart}="a",service_class="batch"', f'{apart}="b",service_class="interactive"']
+    check(rules, promtool, tmp_path, series, f"{apart}, service_class", classes)
+
+
+def gone(labels, service_class):
+    """The series of a server with these labels that is gone from the tenth minute on."""
+    return {
+        f'vllm_observe_target_info{{{labels},service_class="{service_class}"}}': f"1x{MINUTES}",
+        f"vllm_observe_scrape_success{{{labels}}}": f"1x10 0x{MINUTES - 10}",
+        f'vllm_observe_scrape_failures_total{{{labels},reason="connection"}}': f"0x10 1+4x{MINUTES - 10}",
+    }
+
+
+def check(rules, promtool, folder, series, by, expected):
+    """Have promtool evaluate the rules: one firing VLLMTargetDown of each of the expected label sets."""
+    test = {
+        "interval": "1m",
+        "input_series": [{"series": name, "values": values} for name, values in series.items()],
+        "promql_expr_test": [
             {
-                "interval": "1m",
-                "input_series": [
-                    {"series": series, "values": values}
-                    for series, values in {
-                        f'vllm_observe_target_info{{{labels},service_class="{service_class}"}}': f"1x{MINUTES}",
-                        f'vllm_observe_target_info{{job="vllm",instance="b:9809",service_class="{other}"}}': (
-                            f"1x{MINUTES}"
-                        ),
-                        f"vllm_observe_scrape_success{{{labels}}}": f"1x10 0x{MINUTES - 10}",
-                        f'vllm_observe_scrape_failures_total{{{labels},reason="connection"}}': f"0x10 1+4x{MINUTES - 10}",
-                    }.items()
-                ],
-                "promql_expr_test": [
-                    {
-                        "expr": 'group by (service_class) (ALERTS{alertname="VLLMTargetDown",alertstate="firing"})',
-                        "eval_time": f"{MINUTES - 5}m",
-                        "exp_samples": [{"labels": f'{{service_class="{service_class}"}}', "value": 1}],
-                    }
-                ],
+                "expr": f'group by ({by}) (ALERTS{{alertname="VLLMTargetDown",alertstate="firing"}})',
+                "eval_time": f"{MINUTES - 5}m",
+                "exp_samples": [{"labels": f"{{{labels}}}", "value": 1} for labels in expected],
             }
         ],
     }
-    file = tmp_path / "test.yaml"
+    told = {
+        "rule_files": [str(path) for path in sorted((rules.folder / "rules").glob("*.yaml"))],
+        "evaluation_interval": "1m",
+        "tests": [test],
+    }
+    file = folder / "test.yaml"
     file.write_text(yaml.safe_dump(told))
     ran = subprocess.run([promtool, "test", "rules", file], capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stdout + ran.stderr

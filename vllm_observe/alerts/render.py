@@ -123,12 +123,13 @@ def _service_class(rule: Alert, options: RuleOptions) -> str:
     # keep an alert from firing. Alerts about a service have no instance: any server of its job tells, and
     # among several one whose users wait, or else a batch job beside them would keep the pager silent.
     # %q quotes names as they are: an address such as [::1]:9809 is no pattern.
-    info = "vllm_observe_target_info{job=%[1]q%[2]s}"
+    # A label that an alert lacks its servers lack too: cluster="" selects those.
+    info = "vllm_observe_target_info{cluster=%[1]q,namespace=%[2]q,job=%[3]q%[4]s}"
     waited_for = f'{info.removesuffix("}")},service_class="{ServiceClass.INTERACTIVE.value}"}}'
     return (
         "{{ $where := `` }}{{ with $labels.instance }}{{ $where = printf `,instance=%q` . }}{{ end }}"
         f"{{{{ with printf `{waited_for} or on () {info} or on () last_over_time({info}[7d])`"
-        " $labels.job $where | query }}"
+        " $labels.cluster $labels.namespace $labels.job $where | query }}"
         f"{{{{ . | first | label `service_class` }}}}{{{{ else }}}}{otherwise}{{{{ end }}}}"
     )
 
