@@ -100,6 +100,15 @@ def engine(name, instance="a:9809", rank="0", severity="warning"):
             id="a dead engine is why requests fail",
         ),
         pytest.param(
+            [
+                alert("VLLMAnswersWithoutTokens", severity="critical"),
+                engine("VLLMEngineStalled", severity="critical"),
+                engine("VLLMEngineStalled", "b:9809", severity="critical"),
+            ],
+            {"VLLMEngineStalled a:9809"},
+            id="a dead engine is no hung one, whatever its gauges froze at",
+        ),
+        pytest.param(
             [alert("VLLMTargetDown", severity="critical"), alert("NodeDown", severity="critical")],
             set(),
             id="others' alerts are theirs",

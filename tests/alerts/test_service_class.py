@@ -27,7 +27,9 @@ def test_a_servers_alert_has_its_own_class_whatever_its_name(
     series = gone(labels, service_class) | {
         f'vllm_observe_target_info{{job="vllm",instance="b:9809",service_class="{other}"}}': f"1x{MINUTES}"
     }
-    check(rules, promtool, tmp_path, series, "service_class", [f'service_class="{service_class}"'])
+    check(
+        rules, promtool, tmp_path, series, by="service_class", expected=[f'service_class="{service_class}"']
+    )
 
 
 @pytest.mark.parametrize("apart", ["cluster", "namespace"])
@@ -36,7 +38,7 @@ def test_a_server_of_the_same_name_elsewhere_lends_no_class(rules, promtool, tmp
     same = 'job="vllm",instance="vllm-0:9809"'
     series = gone(f'{apart}="a",{same}', "batch") | gone(f'{apart}="b",{same}', "interactive")
     classes = [f'{apart}="a",service_class="batch"', f'{apart}="b",service_class="interactive"']
-    check(rules, promtool, tmp_path, series, f"{apart}, service_class", classes)
+    check(rules, promtool, tmp_path, series, by=f"{apart}, service_class", expected=classes)
 
 
 def gone(labels, service_class):
@@ -48,7 +50,7 @@ def gone(labels, service_class):
     }
 
 
-def check(rules, promtool, folder, series, by, expected):
+def check(rules, promtool, folder, series, *, by, expected):
     """Have promtool evaluate the rules: one firing VLLMTargetDown of each of the expected label sets."""
     test = {
         "interval": "1m",

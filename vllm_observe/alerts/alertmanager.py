@@ -32,7 +32,8 @@ _MUTES: tuple[tuple[str, str, list[str]], ...] = (
     ("VLLMObserveDown", "VLLM.*", _SERVER),
     # An error rate is a service's: it has no instance.
     ("VLLMAnswersWithoutTokens", "VLLMRequestErrorsHigh", _JOB),
-    ("VLLMAnswersWithoutTokens", "VLLMThroughputCollapse", _SERVER),
+    # What a dead engine had to do when it died stands in its gauges for good, as a hung one's does.
+    ("VLLMAnswersWithoutTokens", "VLLMEngineStalled|VLLMThroughputCollapse", _SERVER),
     # A hung engine's gauges stand still, however full it was.
     (
         "VLLMEngineStalled",
