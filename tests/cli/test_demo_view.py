@@ -295,3 +295,20 @@ def test_of_a_vllm_without_a_log_it_says_what_is_missing():
         "without a request log nobody can say whose requests were slow: give --request-log"
     )
     assert any("what your users do" in line for line in drawn(own, picture()))
+
+
+def test_an_alert_that_a_worse_one_mutes_has_not_ended(demo):
+    alert = Firing("VLLMBad", "warning", "it is bad")
+    said = lines_of(
+        demo,
+        picture(now=12.1, firing=(alert,)),
+        picture(now=12.2, firing=(Firing("VLLMWorst", "critical", "worse"), alert._replace(muted=True))),
+        picture(now=12.3, firing=(alert,)),
+        picture(now=12.4),
+    )
+    assert [line.partition("ALERT ")[2] for line in said if "ALERT" in line] == [
+        "VLLMBad (warning): it is bad",
+        "VLLMWorst (critical): worse",
+        "VLLMWorst fires no more",
+        "VLLMBad fires no more",
+    ]

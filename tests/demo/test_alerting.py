@@ -72,16 +72,27 @@ def alerting_at(folder, ports) -> Alerting:
 
 
 def test_alertmanager_is_asked_for_what_fires_and_the_worst_comes_first(tmp_path):
-    alert = '{"labels": {"alertname": "%s", "severity": "%s"}, "annotations": {"summary": "s"}}'
-    answer = f"[{alert % ('W', 'warning')}, {alert % ('C', 'critical')}, {alert % ('W', 'warning')}]"
+    alert = (
+        '{"labels": {"alertname": "%s", "severity": "%s"}, "annotations": {"summary": "s"},'
+        ' "status": {"state": "active", "inhibitedBy": [%s], "silencedBy": []}}'
+    )
+    alerts = [("M", "critical", '"1f"'), ("W", "warning", ""), ("C", "critical", ""), ("W", "warning", "")]
+    answer = f"[{', '.join(alert % one for one in alerts)}]"
+    firing = (
+        Firing("C", "critical", "s"),
+        Firing("W", "warning", "s"),
+        Firing("M", "critical", "s", muted=True),
+    )
     with Ports() as ports, http_double() as server:
         alerting = alerting_at(tmp_path, ports)
         alerting.alertmanager = server.url
         for body in (b"oops", b"{}", b'[{"labels": {}}]', b"[1]"):
-            server.answers["/api/v2/alerts?inhibited=false"] = whole(body)
+            server.answers["/api/v2/alerts"] = whole(body)
             assert alerting.firing() == ()
-        server.answers["/api/v2/alerts?inhibited=false"] = whole(answer.encode())
-        assert alerting.firing() == (Firing("C", "critical", "s"), Firing("W", "warning", "s"))
+        server.answers["/api/v2/alerts"] = whole(answer.encode())
+        assert alerting.firing() == firing
+        server.answers["/api/v2/alerts"] = whole(b"oops")
+        assert alerting.firing() == firing, "that it does not answer is no end of an alert"
 
 
 def test_before_alertmanager_is_up_nothing_fires(tmp_path):

@@ -46,15 +46,17 @@ class DemoLines:
         """Say what happened since the last picture, and every few seconds how things stand."""
         while self._marks and self._marks[0].at <= picture.now:
             self._tell(picture, f"--- {self._marks.pop(0).text}")
-        firing = {alert.name: alert for alert in picture.firing}
-        for name in sorted(firing.keys() - self._firing):
+        heard = {alert.name: alert for alert in picture.firing if not alert.muted}
+        for name in sorted(heard.keys() - self._firing):
             self._tell(
                 picture,
-                f"ALERT {name} ({firing[name].severity}): {printable(firing[name].summary, width=200)}",
+                f"ALERT {name} ({heard[name].severity}): {printable(heard[name].summary, width=200)}",
             )
-        for name in sorted(self._firing - firing.keys()):
+        # One that a worse one mutes has not ended: what it told of goes on.
+        firing = {alert.name for alert in picture.firing}
+        for name in sorted(self._firing - firing):
             self._tell(picture, f"ALERT {name} fires no more")
-        self._firing = set(firing)
+        self._firing = self._firing & firing | heard.keys()
         interval = int(picture.now // _TELL_EVERY_S)
         if interval > self._told:
             self._told = interval

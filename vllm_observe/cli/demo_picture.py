@@ -165,7 +165,7 @@ class Watcher:
         in_trouble = now >= self._trouble_at
         if in_trouble:
             self._troubles.add(state, judged)
-        self._fired |= {alert.name: alert.severity for alert in firing}
+        self._fired |= {alert.name: alert.severity for alert in firing if not alert.muted}
         return Picture(
             now=now,
             state=state,

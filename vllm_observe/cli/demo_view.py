@@ -129,7 +129,8 @@ class DemoView:
 
     def _alerts(self, width: int) -> Text:
         """As many names as there is room for, the worst first; no room is left for the others' number."""
-        severities = {alert.name: alert.severity for alert in reversed(self._picture.firing)}
+        firing = [alert for alert in self._picture.firing if not alert.muted]
+        severities = {alert.name: alert.severity for alert in reversed(firing)}
         if not severities:
             return Text(words.no_alerts(self._demo, self._picture))
         line = Text()

@@ -54,11 +54,12 @@ def programs() -> Programs:
 
 
 class Firing(NamedTuple):
-    """An alert that fires: its name, how bad it is, and its summary."""
+    """An alert that fires: its name, how bad it is, its summary, and whether a worse one mutes it."""
 
     name: str
     severity: str
     summary: str
+    muted: bool = False
 
 
 class Alerting(AbstractContextManager["Alerting"]):
@@ -93,6 +94,7 @@ class Alerting(AbstractContextManager["Alerting"]):
         self._pressed_by = pressed_by
         self._children: list[Child] = []
         self._stack = ExitStack()
+        self._said: tuple[Firing, ...] = ()
         prometheus, alertmanager = ports.take(_PROMETHEUS_PORT), ports.take(_ALERTMANAGER_PORT)
         self._listen = prometheus, alertmanager
         self.prometheus, self.alertmanager = f"http://{prometheus}", f"http://{alertmanager}"
@@ -154,21 +156,22 @@ class Alerting(AbstractContextManager["Alerting"]):
         self._stack.close()
 
     def firing(self) -> tuple[Firing, ...]:
-        """Ask Alertmanager what fires and is not muted by something worse; nothing where it is not up yet."""
+        """Ask Alertmanager what fires; what it said last where it does not answer, nothing before it is up."""
         try:
-            answer = self._session.get(
-                f"{self.alertmanager}/api/v2/alerts", params={"inhibited": "false"}, timeout=_TIMEOUT_S
-            )
+            answer = self._session.get(f"{self.alertmanager}/api/v2/alerts", timeout=_TIMEOUT_S)
             alerts: list[Any] = answer.json()
             found = {_firing(alert) for alert in alerts}
         except (requests.RequestException, ValueError, KeyError, TypeError, AttributeError):
-            return ()
-        return tuple(sorted(found, key=lambda one: (one.severity, one.name)))  # critical, info, warning
+            return self._said
+        # critical, info, warning
+        self._said = tuple(sorted(found, key=lambda one: (one.muted, one.severity, one.name)))
+        return self._said
 
 
-def _firing(alert: Mapping[str, Mapping[str, str]]) -> Firing:
+def _firing(alert: Mapping[str, Mapping[str, Any]]) -> Firing:
     labels, annotations = alert["labels"], alert["annotations"]
-    return Firing(labels["alertname"], labels["severity"], annotations.get("summary", ""))
+    summary, muted = annotations.get("summary", ""), bool(alert["status"]["inhibitedBy"])
+    return Firing(labels["alertname"], labels["severity"], summary, muted)
 
 
 def pressed(rules: str, *, by: int) -> str:
