@@ -10,7 +10,7 @@ from support.boards import asked, fill
 from support.prometheus import prometheus_for
 from vllm_observe.dashboards.boards.common import prefix_hit_rate
 from vllm_observe.dashboards.metrics import own, vllm
-from vllm_observe.dashboards.queries import max_by, quantile, rate, select, sum_by, total
+from vllm_observe.dashboards.queries import max_by, quantile, rate, select, sum_by, total, whole_total
 from vllm_observe.dashboards.variables import VARIABLES
 
 A = 'job="vllm",instance="a:1"'
@@ -46,6 +46,20 @@ def test_an_engine_counts_once_however_many_processes_show_it(answers):
             f'{RUNNING}{{{B},model_name="m",engine="0"}}': "4x30",
         },
         {'{model_name="m"}': 15},
+    )
+
+
+@pytest.mark.parametrize(("known", "drawn"), [("a b", {'{model_name="m"}': 40}), ("a", {}), ("", {})])
+def test_a_models_limit_is_drawn_where_it_is_known_of_each_engine(answers, known, drawn):
+    limits = {"a": 8, "b": 32}
+    answers(
+        whole_total(own("max_num_seqs"), "model_name", beside=vllm("running")).text,
+        {f'{RUNNING}{{{server},model_name="m",engine="0"}}': "4x30" for server in (A, B)}
+        | {
+            f'vllm_observe_max_num_seqs{{job="vllm",instance="{name}:1",model_name="m",engine="0"}}': f"{limits[name]}x30"
+            for name in known.split()
+        },
+        drawn,
     )
 
 

@@ -50,6 +50,7 @@ __all__ = [
     "top",
     "total",
     "where",
+    "whole_total",
     "worst",
 ]
 
@@ -308,6 +309,16 @@ def chosen(promql: str, can_exist: Callable[[str], bool]) -> str:
 def but_not(wanted: Expr, unwanted: Expr, *, on: tuple[str, ...]) -> Expr:
     """Keep what has no like in the other, as far as the labels ``on`` tell."""
     return Expr(f"{wanted.term} unless on ({', '.join(on)}) {unwanted.term}", wanted.ways, compound=True)
+
+
+def whole_total(gauge: Metric, *labels: str, beside: Metric) -> Expr:
+    """Add up a gauge as ``total`` does, but nothing where an engine that has the other gauge lacks it.
+
+    A part of a sum looks like the sum.
+    """
+    engines = (max_by(select(each), *ENGINE) for each in (beside, gauge))
+    lacking = count_by(but_not(*engines, on=ENGINE), *labels)
+    return but_not(total(gauge, *labels), lacking, on=labels)
 
 
 def relabel(of: Expr, label: str, value: str) -> Expr:

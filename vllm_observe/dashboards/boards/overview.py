@@ -48,6 +48,7 @@ from vllm_observe.dashboards.queries import (
     sum_by,
     top,
     total,
+    whole_total,
 )
 from vllm_observe.thresholds import (
     KV_FULL,
@@ -142,7 +143,7 @@ _FULL = Row(
         TimeSeries(
             title="Running, waiting and the limit",
             shows="Requests in the running batches, requests that wait, and the most that can run at once "
-            "(max_num_seqs, all engines of a model together).",
+            "(max_num_seqs, all engines of a model together; not drawn unless it is known of each).",
             means="Waiting requests while running is at the limit: the limit holds them back. Waiting ones "
             "below the limit: something else does, most often the KV cache.",
             first="see on the engine board which limit binds; then add a replica or raise --max-num-seqs "
@@ -151,7 +152,10 @@ _FULL = Row(
             queries=(
                 Query(top(MANY, total(RUNNING, "model_name")), "{{model_name}} running"),
                 Query(top(MANY, total(vllm("waiting"), "model_name")), "{{model_name}} waiting"),
-                Query(top(MANY, total(own("max_num_seqs"), "model_name")), "{{model_name}} limit"),
+                Query(
+                    top(MANY, whole_total(own("max_num_seqs"), "model_name", beside=RUNNING)),
+                    "{{model_name}} limit",
+                ),
             ),
         ),
         TimeSeries(
