@@ -17,7 +17,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from support.joins import T, edge
+from support.joins import T, edge, engine
 from support.looks import page, seen
 from support.stores import NOW, engine_only, open_store, put, request
 from vllm_observe.clock import ManualClock
@@ -104,6 +104,14 @@ def test_the_status_is_the_one_that_tells_of_the_failure(store, api, outcome, st
     put(store, msgspec.structs.replace(request("a", outcome=outcome), edges=edges))
     (only,) = api("/api/v1/requests").json()["requests"]
     assert only["status"] == shown
+
+
+def test_a_request_of_two_legs_ends_as_the_decoding_one(store, api):
+    prefill = engine("chatcmpl-a", took=0.5, finish_reason="length")
+    decode = engine("chatcmpl-a", start=0.5, took=2.0, finish_reason="stop")
+    put(store, msgspec.structs.replace(request("a"), engines=(prefill, decode)))
+    (only,) = api("/api/v1/requests").json()["requests"]
+    assert only["finish_reason"] == "stop"
 
 
 def test_what_is_not_known_is_null(store, api):

@@ -54,7 +54,10 @@ def bounds_of(histogram: str, families: Iterable[Family]) -> tuple[float, ...]:
     }
     bounds = tuple(sorted(bound for bound in found if bound != float("inf")))
     if not bounds:
-        raise ConfigError(f"--vllm-url: the page there has no {histogram}: what service level could be kept?")
+        raise ConfigError(
+            f"--vllm-url: the page there has no {histogram}, which the rules ask for: name the sidecar, or for rules "
+            "on vLLM's own page add --max-num-seqs N and --selector"
+        )
     return bounds
 
 

@@ -146,6 +146,11 @@ class JoinedRequest(msgspec.Struct, frozen=True, kw_only=True):
         return _first([*failed, *known])
 
     @property
+    def finish_reason(self) -> str | None:
+        """How the engine ended it, by the part that ended last: a prefill leg always ends by ``length``."""
+        return _first(part.finish_reason for part in sorted(self.engines, key=lambda part: -part.ts))
+
+    @property
     def prompt_tokens(self) -> int | None:
         """Prompt tokens, cached ones included."""
         return self._tokens("prompt_tokens")

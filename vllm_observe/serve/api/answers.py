@@ -192,7 +192,7 @@ def _fields(request: JoinedRequest) -> dict[str, Any]:
         ),
         "status": request.status,
         "outcome": request.outcome,
-        "finish_reason": next((part.finish_reason for part in request.engines if part.finish_reason), None),
+        "finish_reason": request.finish_reason,
         "cause": None if evidence is None else evidence.cause,
         "evidence": None if evidence is None else evidence.text,
         "parts": request.parts,

@@ -17,7 +17,7 @@ _PREEMPTED = frozenset(BY_KEY[key].name for key in ("preemptions", "request_pree
 _USUAL = _PREEMPTED | {"vllm_observe_request_retries_total"}
 #: Ends of requests that are no fault of the server's, by the label that tells them.
 _USUAL_ENDS = {
-    "finished_reason": frozenset({"stop", "length", "abort"}),
+    "finished_reason": frozenset({"stop", "length"}),  # clients that leave are no abort there
     "status": frozenset({"2xx", "4xx"}),
     "outcome": frozenset({"ok", "abort"}),
 }

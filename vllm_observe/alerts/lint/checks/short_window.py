@@ -11,7 +11,9 @@ from vllm_observe.alerts.lint.subject import Check, Subject
 __all__ = ["CHECK"]
 
 #: Functions that need two samples at least.
-_OF_TWO = frozenset({"rate", "irate", "increase", "delta", "idelta", "deriv"})
+_OF_TWO = frozenset(
+    ("rate", "irate", "increase", "delta", "idelta", "deriv", "predict_linear", "changes", "resets")
+)
 #: Scrapes in a window so that a missed one does no harm.
 _SAFE = 4
 _LEAST = 2
