@@ -101,6 +101,7 @@ def told(nginx: Path, tmp_path_factory: pytest.TempPathFactory) -> Told:
 
 
 def _play(client: Client) -> None:
+    client.ask("counted", "/tokenize")  # asks no model, so it is in no log
     client.ask("whole")
     client.ask(None, tokens=3)
     with client.ask("stream", stream=True) as answer:
