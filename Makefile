@@ -18,6 +18,8 @@ PYTEST_ARGS ?=
 VLLM_RELEASE ?= 0.32.0
 FUZZ_ARGS ?=
 DEMO_ARGS ?=
+# The alerts' proofs keep promtool busy for minutes and time nothing: they run side by side, after all others.
+ALERTS := tests/alerts
 # They load a server whose requests the other tests count, so they get one of their own.
 BOARDS := tests/real_vllm/test_boards.py
 QUIET_ONLY := tests/real_vllm/test_alerts.py tests/real_vllm/test_simulator.py
@@ -35,7 +37,8 @@ demo: $(INSTALLED) ## see a simulated vLLM get into trouble, and the sidecar nam
 
 test: $(INSTALLED) ## run the tests; installs Prometheus's programs for them where it may
 	@sh scripts/install_prometheus.sh
-	$(RUN) pytest $(PYTEST_ARGS)
+	$(if $(PYTEST_ARGS),$(RUN) pytest $(PYTEST_ARGS),$(RUN) pytest --ignore=$(ALERTS))
+	$(if $(PYTEST_ARGS),,$(RUN) pytest --numprocesses=auto $(ALERTS))
 
 test-vllm: $(INSTALLED) ## test with a real vLLM: installs it once, about 4 GB and 3 minutes
 	@sh scripts/install_prometheus.sh
