@@ -49,6 +49,9 @@ _PART_OF = {
     )
 } | {"vllm_observe_log_unparsed_total": "vllm_observe_log_lines_total"}
 
+#: Gauges that another one bounds.
+_AT_MOST = {frozenset({BY_KEY["running"].name}): frozenset({"vllm_observe_max_num_seqs"})}
+
 
 def quantity(expression: Expression, context: Context) -> Quantity | None:
     """Return what an expression measures; ``None`` where nobody can tell."""
@@ -102,7 +105,8 @@ def _of_binary(binary: Binary, context: Context) -> Quantity | None:
         divisor = constant(binary.right)
         if divisor is not None:
             return _scaled(left, 1 / divisor if divisor else None)
-        return _quotient(left, right, share=_is_part(binary, context)) if left and right else None
+        if left and right:
+            return _quotient(left, right, share=_is_part(binary, context) or _is_bounded(binary, left, right))
     return None
 
 
@@ -140,6 +144,15 @@ def _is_part(binary: Binary, context: Context) -> bool:
     above = [part for part in _sources(binary.left, context) if not _only_filters(part.of, context)]
     below = [*_sources(binary.right, context)]
     return bool(above) and all(any(_counts_part(one, other, context) for other in below) for one in above)
+
+
+def _is_bounded(binary: Binary, above: Quantity, below: Quantity) -> bool:
+    """Whether what stands below bounds what stands above, taken together in the same way on both sides."""
+    parts = [part for part, _ in walk(binary)]
+    ways = {part.operator for part in parts if isinstance(part, Aggregation)}
+    guessed = any(isinstance(part, Call) and part.function in _BEYOND for part in parts)
+    bounded = _AT_MOST.get(above.families) == below.families
+    return bounded and len(ways) < 2 and not guessed  # noqa: PLR2004
 
 
 class _Source(NamedTuple):
